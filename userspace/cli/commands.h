@@ -1,0 +1,14 @@
+// One function per command: it adds the subcommand with its options, examples and callback.
+// A callback sets `status` to the process's exit status or throws stalltrace::Error.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace stalltrace::cli {
+
+void add_disk_command(CLI::App& app, int& status);
+void add_doctor_command(CLI::App& app, int& status);
+void add_run_command(CLI::App& app, int& status);
+void add_trace_command(CLI::App& app, int& status);
+
+}  // namespace stalltrace::cli
