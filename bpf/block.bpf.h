@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the block layer's hooks keep between a request's beginning and its end. */
+#ifndef STALLTRACE_BLOCK_BPF_H
+#define STALLTRACE_BLOCK_BPF_H
+
+#include "bpf/state.bpf.h"
+#include "bpf/table.bpf.h"
+
+#define REQ_OP_MASK 0xff
+#define REQ_OP_WRITE 1
+#define REQ_OP_FLUSH 2
+#define REQ_PREFLUSH (1 << 18)
+
+struct request_entry {
+	struct wire_task issuer;
+	u64 start_ns;
+	u64 issue_ns;
+	u64 sector;
+	u32 disk;
+	u32 op;
+	u32 bytes;
+	u32 pad;
+};
+DEFINE_TABLE(requests, struct request_entry)
+
+/* A bio that asks for a flush, from block_bio_queue until the flush that serves it is issued. */
+struct flush_bio {
+	struct wire_task task;
+	u64 queued_ns;
+	u32 journal_tid;
+	u32 has_data;
+};
+DEFINE_TABLE(flush_bios, struct flush_bio)
+
+/* Flushes in the device, by flush request. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u64);
+	__type(value, struct wire_flush);
+} flushes SEC(".maps") __weak;
+
+/* Per disk, by slot number. */
+struct disk_state {
+	u32 flushes_in_flight;
+	u32 completed_beside_flush;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, WIRE_DEVICES);
+	__type(key, u32);
+	__type(value, struct disk_state);
+} disks SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct wire_flush);
+} flush_buffers SEC(".maps") __weak;
+
+static __always_inline u32 request_disk(struct request *rq)
+{
+	struct gendisk *disk = BPF_CORE_READ(rq, q, disk);
+
+	return disk ? (u32)(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor)) : 0;
+}
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where calls begin and end: the syscall tracepoints, and ext4's own for kernel workers. */
+#include "bpf/state.bpf.h"
+#include "bpf/calls.bpf.h"
+#include "bpf/ext4.bpf.h"
+
+#define O_CREAT 0100
+
+/* struct iocb of the user ABI (linux/aio_abi.h) */
+struct user_iocb {
+	u64 data;
+	u32 key, rw_flags;
+	u16 opcode;
+	s16 prio;
+	u32 fd;
+};
+
+static __always_inline struct file *file_of_fd(u32 fd)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct fdtable *table = task->files->fdt;
+	struct file *file = NULL;
+	struct file **fds;
+
+	if (!table || fd >= table->max_fds)
+		return NULL;
+	fds = table->fd;
+	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
+	return file;
+}
+
+static __always_inline void find_target(struct task_state *state, u32 target, struct pt_regs *regs)
+{
+	struct user_iocb iocb = {};
+	u64 pointer = 0;
+
+	switch (target) {
+	case TARGET_FD:
+		set_file(state, file_of_fd((u32)regs->di));
+		break;
+	case TARGET_IOCBS:
+		if ((long)regs->si <= 0)
+			break;
+		if (bpf_probe_read_user(&pointer, sizeof(pointer), (void *)regs->dx) ||
+		    bpf_probe_read_user(&iocb, sizeof(iocb), (void *)pointer)) {
+			count_loss(LOSS_USER_READ);
+			break;
+		}
+		state->user_id = iocb.data;
+		set_file(state, file_of_fd(iocb.fd));
+		break;
+	case TARGET_PATH0:
+	case TARGET_OPEN:
+		state->user_path = regs->di;
+		break;
+	case TARGET_PATH1:
+	case TARGET_OPENAT:
+		state->user_path = regs->si;
+		break;
+	default:
+		break;
+	}
+}
+
+static __always_inline bool wants_device_early(u32 target)
+{
+	return target == TARGET_FD || target == TARGET_IOCBS;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
+{
+	struct task_state *state;
+	u32 call, target;
+
+	if (id < 0 || id >= WIRE_SYSCALLS)
+		return 0;
+	call = config.rules[id & (WIRE_SYSCALLS - 1)].call;
+	if (!call || !window_open)
+		return 0;
+	target = config.rules[id & (WIRE_SYSCALLS - 1)].target;
+	if (target == TARGET_OPEN && !(regs->si & O_CREAT))
+		return 0;
+	if (target == TARGET_OPENAT && !(regs->dx & O_CREAT))
+		return 0;
+	if (bpf_get_current_pid_tgid() >> 32 == config.own_tgid)
+		return 0;
+	if (target == TARGET_FD && !is_traced_file(file_of_fd((u32)regs->di)))
+		return 0;
+	state = make_current_state();
+	if (!state)
+		return 0;
+	begin_call(state, call, id);
+	find_target(state, target, regs);
+	/* A first iocb that could not be read leaves the device open until the file system is
+	 * entered; one on another device ends the matter here. */
+	if (wants_device_early(target) && state->file && !state->dev_slot)
+		state->call = CALL_NONE;
+	return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
+{
+	u64 id = regs->orig_ax;
+	struct task_state *state;
+
+	if (id >= WIRE_SYSCALLS || !config.rules[id & (WIRE_SYSCALLS - 1)].call || !window_open)
+		return 0;
+	state = current_state();
+	if (state && state->call)
+		end_call(state, result);
+	return 0;
+}
+
+/* A task killed in a call never returns from it. */
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(sched_process_exit, struct task_struct *task)
+{
+	struct task_state *state;
+
+	if (!window_open)
+		return 0;
+	state = current_state();
+	if (state && state->call)
+		end_call(state, -4 /* EINTR */);
+	return 0;
+}
+
+/* Waiting for completions on purpose is no part of the submission. */
+SEC("tp_btf/io_uring_cqring_wait")
+int BPF_PROG(io_uring_cqring_wait)
+{
+	struct task_state *state;
+
+	if (!window_open)
+		return 0;
+	state = current_state();
+	if (state && state->call == CALL_IO_URING_ENTER)
+		end_call(state, 0);
+	return 0;
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
+{
+	struct task_state *state;
+
+	if (!window_open)
+		return 0;
+	state = current_state();
+	if (!state || state->call != CALL_IO_URING_ENTER || state->dev_slot)
+		return 0;
+	state->user_id = BPF_CORE_READ(req, cqe.user_data);
+	set_file(state, BPF_CORE_READ(req, file));
+	return 0;
+}
+
+SEC("tp_btf/ext4_sync_file_enter")
+int BPF_PROG(ext4_sync_file_enter, struct file *file, int datasync)
+{
+	struct task_struct *task;
+	struct task_state *state;
+	u64 inode;
+
+	if (!window_open || !is_traced_file(file))
+		return 0;
+	task = bpf_get_current_task_btf();
+	state = make_current_state();
+	if (!state)
+		return 0;
+	/* AIO fsync and the completion work of O_DSYNC writes run in workqueues. */
+	if (!state->call && (task->flags & PF_WQ_WORKER)) {
+		begin_call(state, CALL_KWORKER, 0);
+		set_file(state, file);
+	}
+	if (!state->call)
+		return 0;
+	if (!state->dev_slot)
+		set_file(state, file);
+	inode = (u64)BPF_CORE_READ(file, f_inode);
+	state->sync_inode = inode;
+	state->sync_tid = ext4_wanted_transaction(inode, state->call);
+	return 0;
+}
+
+SEC("tp_btf/ext4_sync_file_exit")
+int BPF_PROG(ext4_sync_file_exit, struct inode *inode, int result)
+{
+	struct task_state *state;
+
+	if (!window_open)
+		return 0;
+	state = current_state();
+	if (!state)
+		return 0;
+	state->sync_inode = 0;
+	if (state->call == CALL_KWORKER)
+		end_call(state, result);
+	return 0;
+}

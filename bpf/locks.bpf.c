@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Contended locks: which lock, which inode's, who has it. From 5.19 on. */
+#include "bpf/state.bpf.h"
+
+/* The owner word: a task pointer with flags in its low bits (kernel/locking/rwsem.c: bit 0 the
+ * owner is a reader; kernel/locking/mutex.c: bits 0-2 waiters, handoff, pickup). */
+static __always_inline void read_owner(struct task_state *state, u64 owner_addr)
+{
+	u64 word = 0;
+	struct task_struct *owner;
+
+	bpf_probe_read_kernel(&word, sizeof(word), (void *)owner_addr);
+	owner = (void *)(word & ~7ULL);
+	if (!owner)
+		return;
+	state->lock_owner_is_reader = !(state->lock_flags & LOCK_MUTEX) && (word & 1);
+	state->lock_owner.tid = BPF_CORE_READ(owner, pid);
+	state->lock_owner.pid = BPF_CORE_READ(owner, tgid);
+	bpf_probe_read_kernel_str(state->lock_owner.comm, sizeof(state->lock_owner.comm),
+				  owner->comm);
+}
+
+/* The inode whose i_rwsem this is, if it is one: its page-cache head points back to it. */
+static __always_inline void find_inode(struct task_state *state)
+{
+	struct inode *inode =
+		(void *)(state->lock_addr - bpf_core_field_offset(struct inode, i_rwsem));
+
+	if (BPF_CORE_READ(inode, i_data.host) != inode)
+		return;
+	state->lock_ino = BPF_CORE_READ(inode, i_ino);
+	state->lock_dev = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
+/* May run with the lock's wait_lock held and interrupts off: no allocation, no waiting. */
+SEC("tp_btf/contention_begin")
+int BPF_PROG(contention_begin, void *lock, u32 flags)
+{
+	struct task_state *state;
+
+	if (flags & LOCK_SPIN) /* very frequent, and fired by our own maps: out at once */
+		return 0;
+	if (!window_open)
+		return 0;
+	state = current_state();
+	if (!state || !(state->call || state->handle_start_ns || state->journal_thread))
+		return 0;
+	if (state->lock_addr == (u64)lock) /* a mutex begins again at each change of state */
+		return 0;
+	state->lock_addr = (u64)lock;
+	state->lock_flags = flags;
+	state->lock_ino = 0;
+	state->lock_dev = 0;
+	state->lock_owner.tid = 0;
+	state->lock_owner_is_reader = 0;
+	if (flags & (LOCK_PERCPU | LOCK_RT))
+		return 0;
+	if (flags & LOCK_MUTEX) {
+		read_owner(state, state->lock_addr + bpf_core_field_offset(struct mutex, owner));
+	} else if (flags & (LOCK_READ | LOCK_WRITE)) {
+		read_owner(state,
+			   state->lock_addr + bpf_core_field_offset(struct rw_semaphore, owner));
+		find_inode(state);
+	}
+	return 0;
+}
+
+SEC("tp_btf/contention_end")
+int BPF_PROG(contention_end, void *lock, int result)
+{
+	struct task_state *state;
+
+	if (!window_open)
+		return 0;
+	state = current_state();
+	if (state && state->lock_addr == (u64)lock)
+		state->lock_addr = 0;
+	return 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The edges of the window: tasks that are under way when it opens, and when it closes. Each is an
+ * iterator that user space reads once. */
+#include "bpf/state.bpf.h"
+#include "bpf/calls.bpf.h"
+#include "bpf/waits.bpf.h"
+
+static __always_inline struct file *file_of(struct task_struct *task, u32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **fds = BPF_CORE_READ(table, fd);
+	struct file *file = NULL;
+
+	if (!table || fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
+	return file;
+}
+
+static __always_inline void mark_asleep(struct task_state *state, u32 sleep_state)
+{
+	struct wire_wait *wait = &state->slot[0];
+
+	wait->out_ns = bpf_ktime_get_ns();
+	wait->waking_ns = 0;
+	wait->waker.tid = 0;
+	wait->flags = WAIT_CUT_START;
+	wait->state = sleep_state;
+	state->asleep = 1;
+}
+
+/* When the window opens: whoever sleeps in a call of interest, or uninterruptibly in the kernel's
+ * own threads, is known from now on. Runs just after the window has opened: a task that wakes
+ * while we look at it is put right by its next switch. */
+SEC("iter/task")
+int adopt(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_state *state;
+	struct pt_regs *regs;
+	u32 sleep_state, call;
+	u64 id;
+
+	if (!task || (u32)task->tgid == config.own_tgid)
+		return 0;
+	sleep_state = task->__state;
+	if (!sleep_state || task->exit_state)
+		return 0;
+	if (task->flags & PF_KTHREAD) {
+		if (!is_uninterruptible(sleep_state))
+			return 0;
+		state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (state)
+			mark_asleep(state, sleep_state);
+		return 0;
+	}
+	/* It sleeps, so it is in the kernel, and its registers are those it came with. */
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	id = BPF_CORE_READ(regs, orig_ax);
+	if (id >= WIRE_SYSCALLS)
+		return 0;
+	call = config.rules[id & (WIRE_SYSCALLS - 1)].call;
+	/* io_uring_enter most likely waits for completions, which is no stall. */
+	if (!call || call == CALL_IO_URING_ENTER)
+		return 0;
+	if (config.rules[id & (WIRE_SYSCALLS - 1)].target == TARGET_FD &&
+	    !is_traced_file(file_of(task, BPF_CORE_READ(regs, di))))
+		return 0;
+	state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!state) {
+		count_loss(LOSS_TASK_STORAGE);
+		return 0;
+	}
+	if (state->call) /* begun since the window opened */
+		return 0;
+	begin_call(state, call, id);
+	state->call_flags = CALL_CUT_START;
+	if (config.rules[id & (WIRE_SYSCALLS - 1)].target == TARGET_FD)
+		set_file(state, file_of(task, BPF_CORE_READ(regs, di)));
+	mark_asleep(state, sleep_state);
+	return 0;
+}
+
+/* Is the task still in the call that its state says? One that was adopted may have left it in the
+ * moment before the hooks saw it. */
+static __always_inline bool in_its_call(struct task_struct *task, struct task_state *state)
+{
+	struct pt_regs *regs;
+
+	if (!state->call || state->call == CALL_KWORKER)
+		return state->call;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	return BPF_CORE_READ(regs, orig_ax) == state->syscall;
+}
+
+/* When the window closes: sleeps and calls that still go on, handles still open. The hooks have
+ * stopped touching the state by then. */
+SEC("iter/task")
+int drain(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct task_state *state;
+	struct wire_call *event;
+	u64 now = bpf_ktime_get_ns();
+	u32 zero = 0;
+
+	if (!task)
+		return 0;
+	state = state_of(task);
+	if (!state)
+		return 0;
+	if (state->handle_start_ns) {
+		struct wire_handle handle = {};
+
+		handle.header.kind = WIRE_HANDLE;
+		handle.header.size = sizeof(handle);
+		name_task(&handle.task, task);
+		handle.dev = state->handle_dev;
+		handle.tid = state->handle_tid;
+		handle.type = state->handle_type;
+		handle.line = state->handle_line;
+		handle.start_ns = state->handle_start_ns;
+		handle.stop_ns = now;
+		handle.ino = state->handle_ino;
+		handle.flags = HANDLE_UNFINISHED;
+		handle.call = state->call;
+		emit(&handle, sizeof(handle), LOSS_RING_OTHER);
+	}
+	if (state->asleep) {
+		u32 cur = state->slots & (TASK_SLOTS - 1);
+		struct wire_wait *wait = &state->slot[cur];
+
+		wait->in_ns = now;
+		if (!wait->waking_ns)
+			wait->waking_ns = now;
+		wait->flags |= WAIT_STILL_ASLEEP;
+		wait->ran_before.tid = 0;
+		finish_wait(state, wait, task);
+		emit_wait(wait);
+	}
+	if (in_its_call(task, state) && (state->dev_slot || state->call == CALL_SYNC) &&
+	    (now - state->call_start_ns >= config.threshold_ns || state->wanted)) {
+		send_gathered(state);
+		state->call_flags |= CALL_UNFINISHED;
+		event = bpf_map_lookup_elem(&call_buffers, &zero);
+		if (event)
+			name_task(&event->task, task);
+		emit_call(state, now, 0);
+	}
+	bpf_task_storage_delete(&tasks, task);
+	return 0;
+}
