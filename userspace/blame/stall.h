@@ -61,7 +61,8 @@ struct Cause {
   TaskName task;
   uint64_t start_ns = 0;
   uint64_t ns = 0;
-  std::string text;  // one phrase a person understands: "commit 8841 was locked, waiting for 1 handle"
+  std::string
+      text;  // one phrase a person understands: "commit 8841 was locked, waiting for 1 handle"
   Sure sure = Sure::kMeasured;
   std::vector<std::string> evidence;
   std::vector<Cause> causes;
@@ -83,10 +84,10 @@ struct Stall {
   uint64_t id = 0;
   wire::wire_call_kind kind = wire::CALL_NONE;
   TaskName task;
-  uint32_t dev = 0;   // whole disk
+  uint32_t dev = 0;     // whole disk
   uint32_t fs_dev = 0;  // file system's device (partition)
   uint64_t ino = 0;
-  std::string path;   // "" if unknown
+  std::string path;  // "" if unknown
   uint64_t user_id = 0;
   uint64_t start_ns = 0;
   uint64_t ns = 0;

@@ -24,7 +24,7 @@ struct Hook {
   std::string name;    // "sched_switch"
   std::string method;  // "tp_btf", "iter", "none"
   bool ok = false;
-  std::string why;     // why not, or why this method
+  std::string why;  // why not, or why this method
 };
 
 struct DeviceInfo {
@@ -81,9 +81,9 @@ struct RootShare {
 struct CommitStats {
   uint32_t dev = 0;  // whole disk
   uint64_t count = 0;
-  std::optional<Dist> syncs_per_commit;    // plain numbers, not times
-  std::map<std::string, Dist> phases;      // "commit.handles", ..., "total"
-  std::optional<uint64_t> proc_count;      // growth of /proc/fs/jbd2/*/info over the window
+  std::optional<Dist> syncs_per_commit;  // plain numbers, not times
+  std::map<std::string, Dist> phases;    // "commit.handles", ..., "total"
+  std::optional<uint64_t> proc_count;    // growth of /proc/fs/jbd2/*/info over the window
 };
 
 struct FlushStats {

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Runs cases of the kernel tests: run.py CASE [CASE ...], or --list.
+
+STALLTRACE names the tool's binary. KT_SEED repeats a run's faults, KT_KEEP is a folder in which
+traces, logs and reports are kept. Exit status: 0 passed, 1 failed, 77 skipped.
+"""
+
+import os
+import sys
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+import case_chunk  # noqa: E402
+import case_errors  # noqa: E402
+import case_trace  # noqa: E402
+from lab import SKIPPED, Failure, Skip, require  # noqa: E402
+
+CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors)
+         for case in module.CASES}
+NEEDS = {"decoy": ("fio",), "foreign": ("fio", "ioping")}
+
+
+def run_case(name):
+    started = time.monotonic()
+    try:
+        require(*NEEDS.get(name, ()))
+        CASES[name]()
+    except Skip as skip:
+        print(f"skipped: {name}: {skip}")
+        return SKIPPED
+    except Failure as failure:
+        print(f"FAILED: {name}: {failure}")
+        return 1
+    except Exception:
+        traceback.print_exc()
+        print(f"FAILED: {name}: the test itself broke")
+        return 1
+    print(f"passed: {name} in {time.monotonic() - started:.1f} s", flush=True)
+    return 0
+
+
+def main(arguments):
+    if arguments == ["--list"]:
+        print("\n".join(CASES))
+        return 0
+    unknown = [name for name in arguments if name not in CASES]
+    if unknown or not arguments:
+        print(__doc__, file=sys.stderr)
+        print(f"no such case: {', '.join(unknown)}" if unknown else "no case named",
+              file=sys.stderr)
+        return 2
+    results = [run_case(name) for name in arguments]
+    return next((result for result in (1, SKIPPED) if result in results), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,176 @@
+#include "tests/unit/blame/checks.h"
+
+namespace stalltrace::blame {
+namespace {
+
+using namespace stalltrace::testing;  // NOLINT(google-build-using-namespace)
+using kernel::WaitClass;
+using Lines = std::vector<std::string>;
+
+// An fdatasync that joins while a flush runs waits for that one and then for its own.
+TEST(Flush, WaitsForTheOneInFlightAndThenForItsOwn) {
+  Events events;
+  events.call(kFio, wire::CALL_FDATASYNC, ms(100), ms(131));
+  events.wait(kFio, ms(100), ms(131), ms(131))
+      .stack(FLUSH_STACK)
+      .request(2, ~0ULL, ms(100), ms(111), ms(131));
+  Events::member(events.flush(ms(89), ms(90), ms(110)), kOther, ms(89));
+  auto& own = events.flush(ms(100), ms(111), ms(131));
+  Events::member(own, kThird, ms(100));
+  Events::member(own, kFio, ms(100));
+  model::Trace trace = events.trace(ms(0), ms(200));
+  Stall stall = only_stall(trace);
+  ASSERT_EQ(stall.parts.size(), 1U);
+  EXPECT_EQ(stall.parts[0].wait_class, WaitClass::kBlockFlush);
+  const std::vector<Cause>& causes = stall.parts[0].causes;
+  ASSERT_EQ(causes.size(), 3U);
+  EXPECT_EQ(causes[0].text,
+            "a flush of loop0 already in flight: waited 10.0 ms for the rest of it, asked for by "
+            "fio[4250]");
+  EXPECT_EQ(causes[0].id, "1");
+  EXPECT_EQ(causes[0].sure, Sure::kMeasured);
+  EXPECT_EQ(causes[1].root.kind, RootKind::kDeviceQueue);
+  EXPECT_EQ(causes[1].ns, 1 * kMs);
+  EXPECT_EQ(causes[2].text, "its own flush of loop0: 20.0 ms in the device, shared by 2 requests");
+  EXPECT_EQ(causes[2].id, "2");
+  EXPECT_EQ(roots_of(stall.roots),
+            (Lines{"device.flush loop0 30000000 measured", "device.queue loop0 1000000 measured"}));
+}
+
+// On a device with several hardware queues flushes do not wait for each other.
+TEST(Flush, OfAnotherQueueIsNotAheadOfIt) {
+  Events events;
+  events.call(kFio, wire::CALL_FDATASYNC, ms(100), ms(131));
+  events.wait(kFio, ms(100), ms(131), ms(131)).stack(FLUSH_STACK);
+  auto& other = events.flush(ms(89), ms(90), ms(110));
+  other.queue = 1;
+  other.others_completed = 1000;  // the device goes on working
+  Events::member(events.flush(ms(100), ms(120), ms(131)), kFio, ms(100));
+  model::Trace trace = events.trace(ms(0), ms(200));
+  EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"device.queue loop0 20000000 measured",
+                                                      "device.flush loop0 11000000 measured"}));
+}
+
+TEST(Flush, OfAnotherDiskIsNeverBlamed) {
+  Events events;
+  events.call(kFio, wire::CALL_FDATASYNC, ms(100), ms(131));
+  events.wait(kFio, ms(100), ms(131), ms(131))
+      .stack(FLUSH_STACK)
+      .request(2, ~0ULL, ms(100), ms(101), ms(131), kDecoy);
+  Events::member(events.flush(ms(100), ms(101), ms(131), kDecoy), kFio, ms(100));
+  model::Trace trace = events.trace(ms(0), ms(200));
+  EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"unexplained 31000000 guess"}));
+}
+
+TEST(Flush, ThatHangsIsHung) {
+  Events events;
+  events.call(kFio, wire::CALL_FDATASYNC, ms(1000), 0, wire::CALL_UNFINISHED);
+  events.wait(kFio, ms(1000), 0, ms(9000)).stack(FLUSH_STACK).flags(wire::WAIT_STILL_ASLEEP);
+  auto& flush = events.flush(ms(1000), ms(1000), 0);
+  flush.flags = wire::FLUSH_UNFINISHED;
+  Events::member(flush, kFio, ms(1000));
+  model::Trace trace = events.trace(ms(0), ms(9000));
+  Stall stall = only_stall(trace);
+  EXPECT_TRUE(stall.unfinished);
+  EXPECT_EQ(roots_of(stall.roots), (Lines{"device.hung loop0 8000000000 measured"}));
+}
+
+// The contract's rule: while the device executes a flush and completes nothing else, waiting for
+// any of its requests is waiting for that flush.
+TEST(Write, BehindAFlushIsTheFlush) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(20), ms(105));
+  events.wait(kFio, ms(20), ms(105), ms(105))
+      .stack(DIO_STACK)
+      .request(1, 800, ms(20), ms(20), ms(105));
+  auto& flush = events.flush(ms(9), ms(10), ms(100));
+  flush.others_completed = 3;  // in its first moment
+  Events::member(flush, kOther, ms(9));
+  events.request(1, 700, ms(5), ms(6), us(10'500));
+  model::Trace trace = events.trace(ms(0), ms(200));
+  Stall stall = only_stall(trace);
+  EXPECT_EQ(stall.parts[0].wait_class, WaitClass::kBlockWrite);
+  EXPECT_EQ(stall.parts[0].causes[0].text,
+            "the rest of a flush of loop0: 80.0 ms in the device, asked for by fio[4250]");
+  EXPECT_EQ(roots_of(stall.roots),
+            (Lines{"device.flush loop0 80000000 measured", "device.write loop0 5000000 measured"}));
+}
+
+TEST(Write, BesideAFlushIsItsOwnTime) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(20), ms(105));
+  events.wait(kFio, ms(20), ms(105), ms(105))
+      .stack(DIO_STACK)
+      .request(1, 800, ms(20), ms(30), ms(105));
+  auto& flush = events.flush(ms(9), ms(10), ms(100));
+  flush.others_completed = 3;
+  events.request(1, 700, ms(15), ms(16), ms(50));  // completed right in the middle of it
+  model::Trace trace = events.trace(ms(0), ms(200));
+  EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"device.write loop0 75000000 measured",
+                                                      "device.queue loop0 10000000 measured"}));
+}
+
+TEST(Write, BetweenTwoFlushesWaitsForTheNext) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(20), ms(80));
+  events.wait(kFio, ms(20), ms(80), ms(80))
+      .stack(DIO_STACK)
+      .request(1, 800, ms(20), ms(20), ms(80));
+  events.flush(ms(10), ms(11), ms(50));
+  events.flush(ms(12), us(50'400), ms(80));
+  model::Trace trace = events.trace(ms(0), ms(200));
+  EXPECT_EQ(roots_of(only_stall(trace).roots),
+            (Lines{"device.flush loop0 59600000 measured", "device.queue loop0 400000 measured"}));
+}
+
+TEST(Read, SlowRequestsExplainWhatTheWakerDoesNot) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(20), ms(80));
+  events.wait(kFio, ms(20), ms(80), ms(80)).stack(READ_STACK).woken_by(kHog, wire::WAKER_SOFTIRQ);
+  events.request(0, 100, ms(10), ms(15), ms(40));
+  events.request(0, 200, ms(10), ms(35), ms(70));
+  events.request(0, 300, ms(10), ms(60), ms(65));
+  events.request(0, 400, ms(10), ms(15), ms(80), kDecoy);
+  model::Trace trace = events.trace(ms(0), ms(200));
+  Stall stall = only_stall(trace);
+  EXPECT_EQ(stall.parts[0].wait_class, WaitClass::kBlockRead);
+  EXPECT_EQ(roots_of(stall.roots),
+            (Lines{"device.read loop0 50000000 inferred", "unexplained 10000000 guess"}));
+}
+
+TEST(Tag, TakenByWritesBehindAFlush) {
+  Events events;
+  events.call(kFio, wire::CALL_IO_SUBMIT, ms(20), ms(101));
+  events.wait(kFio, ms(20), ms(100), ms(101))
+      .stack(TAG_STACK)
+      .request(1, 800, ms(15), ms(16), ms(100))
+      .ran_before(kHog);
+  events.flush(ms(9), ms(10), ms(95));
+  model::Trace trace = events.trace(ms(0), ms(200));
+  Stall stall = only_stall(trace);
+  EXPECT_EQ(stall.parts[0].wait_class, WaitClass::kBlockTag);
+  EXPECT_TRUE(has_evidence(stall.parts[0].causes.back(), "every request was taken"));
+  EXPECT_EQ(roots_of(stall.roots),
+            (Lines{"device.flush loop0 75000000 measured", "device.write loop0 5000000 measured",
+                   "task.runnable 99 1000000 measured"}));
+}
+
+TEST(Writeback, EndedByAWorkerIsTheDeviceAndThenTheWorker) {
+  const TaskId worker{900, "kworker/0:1"};
+  Events events;
+  events.call(kFio, wire::CALL_FSYNC, ms(10), ms(50));
+  events.wait(kFio, ms(10), ms(50), ms(50)).stack(WRITEBACK_STACK).woken_by(worker);
+  events.request(1, 800, ms(10), ms(10), ms(30));
+  events.wait(worker, ms(31), ms(45), ms(45)).stack(LOCKED_STACK).woken_by(kJbd);
+  events.commit(3, kJbd, {0, ms(30), ms(31), 0, ms(45), ms(45), ms(45), ms(46), ms(46)});
+  model::Trace trace = events.trace(ms(0), ms(200));
+  Stall stall = only_stall(trace);
+  EXPECT_EQ(stall.parts[0].wait_class, WaitClass::kPageWriteback);
+  // The worker slept 31 to 45 for a commit that was being switched: its thread ran.
+  EXPECT_EQ(roots_of(stall.roots),
+            (Lines{"device.write loop0 20000000 inferred", "task.cpu 300 14000000 inferred",
+                   "task.cpu 900 6000000 inferred"}));
+}
+
+}  // namespace
+}  // namespace stalltrace::blame

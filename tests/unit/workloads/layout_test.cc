@@ -1,0 +1,137 @@
+#include "workloads/layout.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "tests/unit/workloads/temp_dir.h"
+#include "userspace/base/error.h"
+
+namespace stalltrace::workloads {
+namespace {
+
+LayoutHooks no_hooks() {
+  return {.announce = [](const auto&) {}, .progress = [](uint64_t, uint64_t) { return true; }};
+}
+
+void expect_error(const std::vector<FileSpec>& specs, ExitCode code, const std::string& what) {
+  FileSet files;
+  try {
+    files.create(specs, no_hooks());
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_NE(std::string(error.what()).find(what), std::string::npos) << error.what();
+  }
+}
+
+TEST(FileSet, PreallocatesWritesAndRemoves) {
+  TempDir dir;
+  FileSet files;
+  std::vector<std::string> announced;
+  uint64_t last_done = 0;
+  uint64_t last_total = 0;
+  LayoutHooks hooks{.announce = [&](const auto& paths) { announced = paths; },
+                    .progress =
+                        [&](uint64_t done, uint64_t total) {
+                          EXPECT_GE(done, last_done);
+                          last_done = done;
+                          last_total = total;
+                          return true;
+                        }};
+  ASSERT_TRUE(files.create({{.path = dir.file("a"), .bytes = 1 << 20, .fill = Fill::kPreallocate},
+                            {.path = dir.file("b"), .bytes = 3 << 20, .fill = Fill::kWrite}},
+                           hooks));
+  EXPECT_EQ(announced, (std::vector<std::string>{dir.file("a"), dir.file("b")}));
+  EXPECT_EQ(last_done, 4U << 20U);
+  EXPECT_EQ(last_total, 4U << 20U);
+  struct stat status {};
+  ASSERT_EQ(stat(dir.file("a").c_str(), &status), 0);
+  EXPECT_EQ(status.st_size, 1 << 20);
+  EXPECT_GE(status.st_blocks, (1 << 20) / 512);  // reserved, not sparse
+  ASSERT_EQ(stat(dir.file("b").c_str(), &status), 0);
+  EXPECT_EQ(status.st_size, 3 << 20);
+  EXPECT_EQ(files.created(), 2U);
+  files.remove_created();
+  EXPECT_EQ(dir.files(), 0U);
+}
+
+TEST(FileSet, KeepsWhatExistedBefore) {
+  TempDir dir;
+  std::ofstream(dir.file("a")) << std::string(8192, 'x');
+  FileSet files;
+  ASSERT_TRUE(
+      files.create({{.path = dir.file("a"), .bytes = 4096}, {.path = dir.file("b"), .bytes = 4096}},
+                   no_hooks()));
+  EXPECT_EQ(files.reused(), 1U);
+  EXPECT_EQ(files.created(), 1U);
+  files.remove_created();
+  std::ifstream kept(dir.file("a"));
+  std::string text((std::istreambuf_iterator<char>(kept)), std::istreambuf_iterator<char>());
+  EXPECT_EQ(text, std::string(8192, 'x'));
+  EXPECT_EQ(dir.files(), 1U);
+}
+
+TEST(FileSet, OneFileForManyIsMadeOnce) {
+  TempDir dir;
+  FileSet files;
+  ASSERT_TRUE(
+      files.create({{.path = dir.file("a"), .bytes = 4096}, {.path = dir.file("a"), .bytes = 4096}},
+                   no_hooks()));
+  EXPECT_EQ(files.created(), 1U);
+  files.remove_created();
+}
+
+TEST(FileSet, CancelLeavesNothing) {
+  TempDir dir;
+  FileSet files;
+  LayoutHooks hooks{.announce = [](const auto&) {},
+                    .progress = [](uint64_t done, uint64_t) { return done < (5U << 20U); }};
+  EXPECT_FALSE(files.create({{.path = dir.file("a"), .bytes = 4 << 20, .fill = Fill::kWrite},
+                             {.path = dir.file("b"), .bytes = 4 << 20, .fill = Fill::kWrite}},
+                            hooks));
+  EXPECT_EQ(dir.files(), 0U);
+}
+
+TEST(FileSet, DirectoriesThatCannotBeUsed) {
+  TempDir dir;
+  expect_error({{.path = dir.file("no/a"), .bytes = 4096}}, ExitCode::kUsage, "no directory");
+  std::ofstream(dir.file("plain")) << "x";
+  expect_error({{.path = dir.file("plain/a"), .bytes = 4096}}, ExitCode::kUsage,
+               "is not a directory");
+}
+
+TEST(FileSet, FilesThatAreInTheWay) {
+  TempDir dir;
+  std::ofstream(dir.file("small")) << "x";
+  expect_error({{.path = dir.file("small"), .bytes = 4096}}, ExitCode::kUsage, "remove it");
+  ASSERT_EQ(mkfifo(dir.file("fifo").c_str(), 0600), 0);
+  expect_error({{.path = dir.file("fifo"), .bytes = 4096}}, ExitCode::kUsage, "not a regular file");
+  EXPECT_EQ(dir.files(), 2U);
+}
+
+TEST(FileSet, MoreThanTheFileSystemHas) {
+  TempDir dir;
+  struct statvfs status {};
+  ASSERT_EQ(statvfs(dir.path().c_str(), &status), 0);
+  uint64_t more = status.f_blocks * status.f_frsize + 1;
+  expect_error({{.path = dir.file("a"), .bytes = 4096}, {.path = dir.file("b"), .bytes = more}},
+               ExitCode::kFailed, "not enough space");
+  EXPECT_EQ(dir.files(), 0U);
+}
+
+TEST(OpenForLoad, ProcHasNoDirectIo) {
+  try {
+    open_for_load("/proc/self/comm", true, false, true, 4096);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_NE(std::string(error.what()).find("O_DIRECT"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace stalltrace::workloads

@@ -1,0 +1,1 @@
+// Gives the precompiled headers of CMakeLists.txt a target to belong to.

@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+#include "userspace/base/units.h"
+#include "userspace/blame/explainer.h"
+#include "userspace/blame/text.h"
+#include "userspace/kernel/frames.h"
+
+namespace stalltrace::blame {
+namespace {
+
+constexpr int kMaxDepth = 16;
+
+// A gap this short between what was seen of a task is left to it even if nothing else shows that
+// its sleeps were recorded.
+constexpr uint64_t kSmallGapNs = 1'000'000;
+
+// From so many links on, runs of short ones are summed up by root.
+constexpr size_t kManyCauses = 16;
+constexpr size_t kShortestRun = 4;
+constexpr uint64_t kShortShare = 100;  // of the whole
+
+CauseKind kind_for(RootKind root) {
+  switch (root) {
+    case RootKind::kDeviceFlush:
+      return CauseKind::kFlush;
+    case RootKind::kDeviceWrite:
+    case RootKind::kDeviceRead:
+    case RootKind::kDeviceQueue:
+    case RootKind::kDeviceHung:
+      return CauseKind::kRequest;
+    case RootKind::kReaders:
+      return CauseKind::kHolder;
+    case RootKind::kKnob:
+      return CauseKind::kKnob;
+    default:
+      return CauseKind::kTask;
+  }
+}
+
+}  // namespace
+
+Cause Explainer::runnable(const TaskName& task, const TaskName& ran, Span span) const {
+  Cause cause;
+  cause.kind = CauseKind::kTask;
+  cause.id = std::to_string(task.tid);
+  cause.task = task;
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  cause.text = ran.tid != 0
+                   ? fmt::format("{} waited for a CPU, where {} ran", text_of(task), text_of(ran))
+                   : fmt::format("{} waited for a CPU", text_of(task));
+  cause.root = {RootKind::kTaskRunnable, 0, ran, span.ns(), Sure::kMeasured};
+  return cause;
+}
+
+Cause Explainer::running(const TaskName& task, Span span, Sure sure) const {
+  Cause cause;
+  cause.kind = CauseKind::kTask;
+  cause.id = std::to_string(task.tid);
+  cause.task = task;
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  cause.text = fmt::format("{} was running", text_of(task));
+  cause.sure = sure;
+  cause.root = {RootKind::kTaskCpu, 0, task, span.ns(), sure};
+  return cause;
+}
+
+Cause Explainer::unexplained(Span span, std::string text, CauseKind kind) const {
+  Cause cause;
+  cause.kind = kind;
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  cause.text = std::move(text);
+  cause.sure = Sure::kGuess;
+  cause.root = {RootKind::kUnexplained, 0, {}, span.ns(), Sure::kGuess};
+  return cause;
+}
+
+// `task` is further up on the trail: something below it waits for it again.
+Cause Explainer::cycle(const TaskName& task, Span span, const Trail& trail) const {
+  const Trail* next = &trail;
+  while (next->above != nullptr && next->above->task.tid != task.tid) next = next->above;
+  Cause cause = unexplained(span, fmt::format("a cycle: {} waits for {}, which waits for {}",
+                                              text_of(task), text_of(next->task), text_of(task)));
+  cause.id = std::to_string(task.tid);
+  cause.task = task;
+  for (const Trail* at = &trail; at->above != nullptr && at->task.tid != task.tid; at = at->above) {
+    cause.evidence.push_back(
+        fmt::format("{} waits for {}", text_of(at->above->task), text_of(at->task)));
+  }
+  cause.evidence.push_back(fmt::format("{} waits for {}", text_of(trail.task), text_of(task)));
+  return cause;
+}
+
+// Were the task's sleeps recorded then? If so, a time without one is time on a CPU. A journal
+// thread's are while it commits; between commits it is idle, and that is not recorded.
+bool Explainer::is_watched(const TaskName& task, Span span) const {
+  if (uint32_t dev = trace_.journal_of(task.tid); dev != 0) {
+    return !trace_.commits(dev, span).empty();
+  }
+  return !trace_.waits_of(task.tid, span).empty() || trace_.has_calls(task.tid, span);
+}
+
+Causes Explainer::timeline(const TaskName& task, Span span, const Trail& trail) {
+  if (span.empty()) return {};
+  if (task.tid == 0) return one(unexplained(span, "nobody was seen"));
+  if (trail.find(task.tid) != nullptr) return one(cycle(task, span, trail));
+  if (trail.depth >= kMaxDepth) {
+    return one(
+        unexplained(span, fmt::format("{}: the chain is too long to follow", text_of(task))));
+  }
+  Trail here{&trail, task, trail.depth + 1};
+  Tiling tiling(span);
+  for (const model::Wait& wait : trace_.waits_of(task.tid, span)) {
+    tiling.put(wait.blocked(), [&](Span piece) {
+      Causes causes = explain_wait(wait, piece, here);
+      std::string where(kernel::name_of(class_of(wait)));
+      for (std::string_view frame : kernel::meaningful(trace_.frames(wait), 4)) {
+        where += where.find(' ') == std::string::npos ? ": " : " < ";
+        where += frame;
+      }
+      causes.front().evidence.insert(causes.front().evidence.begin(),
+                                     fmt::format("{} slept in {}", text_of(task), where));
+      return causes;
+    });
+    tiling.put(wait.runnable(),
+               [&](Span piece) { return runnable(task, task_name(wait.ran_before), piece); });
+  }
+  bool watched = is_watched(task, span);
+  if (uint32_t dev = trace_.journal_of(task.tid); dev != 0) {
+    for (const model::Commit* commit : trace_.commits(dev, span)) {
+      tiling.put(commit->span(), [&](Span piece) { return running(task, piece, Sure::kMeasured); });
+    }
+    watched = false;
+  }
+  tiling.fill([&](Span gap) {
+    if (watched) return running(task, gap, Sure::kMeasured);
+    if (gap.ns() <= kSmallGapNs) return running(task, gap, Sure::kGuess);
+    Cause cause = unexplained(gap, fmt::format("what {} did then was not recorded", text_of(task)));
+    cause.task = task;
+    return cause;
+  });
+  return fold_short(task, span, std::move(tiling).take());
+}
+
+// A task that slept a thousand times for a moment gets a line per root, not a thousand: the sums
+// stay exact, the places inside the run do not.
+Causes Explainer::fold_short(const TaskName& task, Span span, Causes causes) const {
+  if (causes.size() < kManyCauses) return causes;
+  auto is_short = [&](const Cause& cause) { return cause.ns < span.ns() / kShortShare; };
+  Causes folded;
+  for (auto at = causes.begin(); at != causes.end();) {
+    auto end = std::find_if_not(at, causes.end(), is_short);
+    if (end - at < static_cast<ptrdiff_t>(kShortestRun)) {
+      if (end == at) ++end;
+      std::move(at, end, std::back_inserter(folded));
+      at = end;
+      continue;
+    }
+    uint64_t start_ns = at->start_ns;
+    Causes run(std::make_move_iterator(at), std::make_move_iterator(end));
+    std::vector<Root> roots;
+    collect_roots(run, Sure::kMeasured, roots);
+    for (Root& root : merge_roots(std::move(roots))) {
+      Cause sum;
+      sum.kind = kind_for(root.kind);
+      sum.dev = root.dev;
+      sum.task = root.kind == RootKind::kTaskRunnable ? task : root.task;
+      sum.start_ns = start_ns;
+      sum.ns = root.ns;
+      sum.sure = root.sure;
+      sum.text = root.kind == RootKind::kTaskCpu && root.task.tid == task.tid
+                     ? fmt::format("{} ran between short waits", text_of(task))
+                     : fmt::format("{} waited in short turns for {}", text_of(task),
+                                   phrase_of(root, trace_));
+      sum.evidence.push_back(fmt::format("{} short turns in one stretch, summed up", run.size()));
+      sum.root = std::move(root);
+      start_ns += sum.ns;
+      folded.push_back(std::move(sum));
+    }
+    at = end;
+  }
+  return folded;
+}
+
+std::string Explainer::doing(const TaskName& task, Span span) {
+  std::map<kernel::WaitClass, uint64_t> spent;
+  uint64_t seen_ns = 0;
+  for (const model::Wait& wait : trace_.waits_of(task.tid, span)) {
+    spent[class_of(wait)] += wait.blocked().clip(span).ns();
+    spent[kernel::WaitClass::kCpuWait] += wait.runnable().clip(span).ns();
+    seen_ns += wait.whole().clip(span).ns();
+  }
+  if (seen_ns == 0 && !is_watched(task, span)) return {};
+  spent[kernel::WaitClass::kCpuRun] = span.ns() - seen_ns;
+  auto most = spent.begin();
+  for (auto at = spent.begin(); at != spent.end(); ++at) {
+    if (at->second > most->second) most = at;
+  }
+  std::string time = format_time(most->second);
+  if (most->first == kernel::WaitClass::kCpuRun) return fmt::format("running for {}", time);
+  if (most->first == kernel::WaitClass::kCpuWait) {
+    return fmt::format("waiting {} for a CPU", time);
+  }
+  return fmt::format("itself waiting {} in {}", time, kernel::name_of(most->first));
+}
+
+}  // namespace stalltrace::blame

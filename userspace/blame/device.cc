@@ -1,0 +1,342 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/base/units.h"
+#include "userspace/blame/explainer.h"
+#include "userspace/blame/text.h"
+
+namespace stalltrace::blame {
+namespace {
+
+using model::Flush;
+using model::Request;
+
+constexpr uint32_t kOpMask = 0xff;
+constexpr uint32_t kOpRead = 0;
+constexpr uint32_t kOpFlush = 2;
+
+// What was with the device already completes in the first moments of a flush, what waited behind it
+// in the last.
+constexpr uint64_t kFlushMarginNs = 1'000'000;
+// No more than a queue's requests can complete so; a device that goes on working beside a flush
+// completes more.
+constexpr uint32_t kMostInFlight = 256;
+// A completion and the wake-up that it causes.
+constexpr uint64_t kWakeNs = 1'000'000;
+constexpr uint64_t kHungNs = 5'000'000'000;
+
+const wire::wire_flush_member* member_of(const Flush& flush, const DeviceWait& wait) {
+  for (uint32_t i = 0; i < flush.event.known_members; ++i) {
+    const wire::wire_flush_member& member = flush.event.member[i];
+    bool own = wait.commit_tid != 0 ? member.journal_tid == wait.commit_tid
+                                    : wait.tid != 0 && member.task.tid == wait.tid;
+    if (own) return &member;
+  }
+  return nullptr;
+}
+
+bool is_own(const Flush& flush, const DeviceWait& wait) {
+  if (member_of(flush, wait) != nullptr) return true;
+  return wait.request && (wait.request->op & kOpMask) == kOpFlush &&
+         wait.request->issue_ns == flush.device.start_ns;
+}
+
+// From issue to completion; the wake-up after it belongs to it.
+Span until_woken(Span device, Span whole) {
+  if (whole.end_ns > device.end_ns && whole.end_ns - device.end_ns <= kWakeNs) {
+    device.end_ns = whole.end_ns;
+  }
+  return device;
+}
+
+std::string asked_by(const Flush& flush) {
+  std::string text;
+  uint32_t named = std::min(flush.event.known_members, uint32_t{2});
+  for (uint32_t i = 0; i < named; ++i) {
+    const wire::wire_flush_member& member = flush.event.member[i];
+    if (i != 0) text += flush.event.members == 2 ? " and " : ", ";
+    text += member.journal_tid != 0 ? fmt::format("commit {}", member.journal_tid)
+                                    : text_of(task_name(member.task));
+  }
+  if (named == 0) return {};
+  if (flush.event.members > named) text += fmt::format(" and {} more", flush.event.members - named);
+  return ", asked for by " + text;
+}
+
+}  // namespace
+
+uint32_t Explainer::disk_of(const model::Wait& wait) const {
+  if (uint32_t dev = trace_.journal_of(wait.task.tid); dev != 0) {
+    const model::Commit* commit = commit_during(wait);
+    uint32_t data = trace_.disk_of(dev);
+    uint32_t log = commit != nullptr ? trace_.disk_of(commit->event.journal_dev) : data;
+    bool named = wait.has(wire::WAIT_WAKER_REQUEST) &&
+                 (wait.waker_request.disk == data || wait.waker_request.disk == log);
+    return named ? wait.waker_request.disk : log;
+  }
+  uint32_t dev = wait.dev;
+  if (dev == 0) {
+    const model::Call* call = trace_.call_of(wait);
+    if (call != nullptr) dev = call->event.dev;
+  }
+  if (dev != 0) return trace_.disk_of(dev);
+  return wait.has(wire::WAIT_WAKER_REQUEST) ? wait.waker_request.disk : 0;
+}
+
+DeviceWait Explainer::device_wait(const model::Wait& wait, bool for_flush) const {
+  DeviceWait device;
+  device.wait = &wait;
+  device.disk = disk_of(wait);
+  device.tid = wait.task.tid;
+  if (trace_.journal_of(wait.task.tid) != 0) {
+    const model::Commit* commit = commit_during(wait);
+    if (commit != nullptr) device.commit_tid = commit->event.tid;
+  }
+  device.for_flush = for_flush;
+  // A completion on another disk says nothing: the waker was busy with that as well.
+  if (wait.has(wire::WAIT_WAKER_REQUEST) && wait.waker_request.disk == device.disk) {
+    device.request = wait.waker_request;
+  }
+  return device;
+}
+
+// The contract's rule: while a device executes a flush and completes nothing else, waiting for any
+// of its requests is waiting for that flush.
+bool Explainer::holds_up_all(const Flush& flush) const {
+  if (flush.event.others_completed == 0) return true;
+  if (flush.event.others_completed > kMostInFlight) return false;
+  uint64_t margin = std::min(kFlushMarginNs, flush.device.ns() / 4);
+  return !trace_.completed_in(flush.event.disk,
+                              {flush.device.start_ns + margin, flush.device.end_ns - margin});
+}
+
+Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wait, bool own,
+                             bool queued) const {
+  Cause cause;
+  cause.kind = CauseKind::kFlush;
+  cause.id = std::to_string(flush.serial);
+  cause.dev = flush.event.disk;
+  if (flush.event.known_members != 0) cause.task = task_name(flush.event.member[0].task);
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  bool proven = own || (wait.request && wait.request->complete_ns >= flush.device.end_ns &&
+                        wait.request->start_ns < flush.device.end_ns);
+  cause.sure = proven ? Sure::kMeasured : Sure::kInferred;
+  std::string name = trace_.device_name(flush.event.disk);
+  std::string time = format_time(span.ns());
+  uint64_t window_end_ns = trace_.window().end_ns;
+  bool hung = flush.unfinished() && window_end_ns > flush.device.start_ns &&
+              window_end_ns - flush.device.start_ns > kHungNs;
+  RootKind root = RootKind::kDeviceFlush;
+  if (queued) {
+    root = RootKind::kDeviceQueue;
+    cause.text = fmt::format("{} flush of {} waited {} in the block layer for its turn{}",
+                             own ? "its own" : "the next", name, time, own ? "" : asked_by(flush));
+  } else if (hung) {
+    root = RootKind::kDeviceHung;
+    cause.text = fmt::format("a flush of {} that has not completed for {}{}", name,
+                             format_time(window_end_ns - flush.device.start_ns), asked_by(flush));
+  } else if (own && wait.for_flush) {
+    cause.text = fmt::format("its own flush of {}: {} in the device", name, time);
+    if (flush.event.members > 1) {
+      cause.text += fmt::format(", shared by {} requests", flush.event.members);
+    }
+  } else if (wait.for_flush) {
+    cause.text = fmt::format("a flush of {} already in flight: waited {} for the rest of it{}",
+                             name, time, asked_by(flush));
+  } else {
+    bool rest = flush.device.start_ns < span.start_ns;
+    cause.text = fmt::format("{}a flush of {}: {} in the device{}", rest ? "the rest of " : "",
+                             name, time, asked_by(flush));
+  }
+  if (!queued) {
+    if (flush.event.others_completed == 0) {
+      cause.evidence.emplace_back("the device completed nothing else meanwhile");
+    }
+    cause.evidence.push_back(fmt::format("the whole flush took {}{}",
+                                         format_time(flush.device.ns()),
+                                         flush.unfinished() ? " so far" : ""));
+  }
+  cause.root = {root, flush.event.disk, {}, span.ns(), cause.sure};
+  return cause;
+}
+
+Cause Explainer::request_cause(const wire::wire_request_times& request, Span span, bool queued,
+                               bool open, Sure sure) const {
+  Cause cause;
+  bool flush = (request.op & kOpMask) == kOpFlush;
+  cause.kind = flush ? CauseKind::kFlush : CauseKind::kRequest;
+  if (!flush) cause.id = std::to_string(request.sector);
+  cause.dev = request.disk;
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  cause.sure = sure;
+  RootKind root = flush                               ? RootKind::kDeviceFlush
+                  : (request.op & kOpMask) == kOpRead ? RootKind::kDeviceRead
+                                                      : RootKind::kDeviceWrite;
+  std::string time = format_time(span.ns());
+  uint64_t window_end_ns = trace_.window().end_ns;
+  bool hung =
+      open && window_end_ns > request.issue_ns && window_end_ns - request.issue_ns > kHungNs;
+  if (queued) {
+    root = RootKind::kDeviceQueue;
+    cause.text =
+        fmt::format("a {} waited {} in the block layer for its turn", request_text(request), time);
+  } else if (hung) {
+    root = RootKind::kDeviceHung;
+    cause.text = fmt::format("a {} that has not completed for {}", request_text(request),
+                             format_time(window_end_ns - request.issue_ns));
+  } else {
+    cause.text = fmt::format("a {}: {} in the device", request_text(request), time);
+  }
+  if (request.submitter != 0) {
+    cause.evidence.push_back(fmt::format("issued by task {}", request.submitter));
+  }
+  cause.root = {root, request.disk, {}, span.ns(), sure};
+  return cause;
+}
+
+// Fills what the device explains; the rest stays free.
+void Explainer::put_device(Tiling& tiling, const DeviceWait& wait) {
+  if (wait.disk == 0) return;
+  put_flushes(tiling, wait);
+  put_slow_requests(tiling, wait);
+  if (!wait.for_flush || wait.commit_tid == 0) return;
+  // The commit record itself, between the flush before it and the flush after it, where the
+  // device has no FUA (block/blk-flush.c: PREFLUSH, DATA, POSTFLUSH).
+  uint64_t done_ns = 0;
+  for (const Flush* flush : trace_.flushes(wait.disk, tiling.whole())) {
+    if (!is_own(*flush, wait)) continue;
+    if (done_ns != 0) {
+      wire::wire_request_times record{};
+      record.disk = wait.disk;
+      record.op = 1;
+      record.sector = ~uint64_t{0};
+      tiling.put({done_ns, flush->device.start_ns}, [&](Span piece) {
+        return request_cause(record, piece, false, false, Sure::kInferred);
+      });
+    }
+    done_ns = flush->device.end_ns;
+  }
+}
+
+void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
+  std::vector<const Flush*> flushes = trace_.flushes(wait.disk, tiling.whole());
+  std::vector<const Flush*> own;
+  if (wait.for_flush) {
+    std::copy_if(flushes.begin(), flushes.end(), std::back_inserter(own),
+                 [&](const Flush* flush) { return is_own(*flush, wait); });
+  }
+  for (const Flush* flush : own) {
+    tiling.put(until_woken(flush->device, tiling.whole()),
+               [&](Span piece) { return flush_cause(*flush, piece, wait, true, false); });
+  }
+  for (const Flush* flush : flushes) {
+    // One hardware queue executes one flush at a time; who waits for a flush and is in none that
+    // was seen waits for whichever there is.
+    bool ahead = wait.for_flush &&
+                 (own.empty() || std::any_of(own.begin(), own.end(), [&](const Flush* mine) {
+                    return mine->event.queue == flush->event.queue;
+                  }));
+    if (!ahead && !holds_up_all(*flush)) continue;
+    tiling.put(flush->device,
+               [&](Span piece) { return flush_cause(*flush, piece, wait, false, false); });
+  }
+  // Between two flushes the next one is on its way through the flush machine.
+  for (size_t i = 1; i < flushes.size(); ++i) {
+    const Flush& before = *flushes[i - 1];
+    const Flush& next = *flushes[i];
+    uint64_t gap_start_ns = before.device.end_ns;
+    if (next.device.start_ns <= gap_start_ns || next.event.first_queued_ns == 0 ||
+        next.event.first_queued_ns > gap_start_ns ||
+        next.device.start_ns - gap_start_ns >= kFlushMarginNs || !holds_up_all(next)) {
+      continue;
+    }
+    bool mine = wait.for_flush && is_own(next, wait);
+    if (mine) continue;  // below, with its own queueing time
+    tiling.put({gap_start_ns, next.device.start_ns},
+               [&](Span piece) { return flush_cause(next, piece, wait, false, true); });
+  }
+  put_request(tiling, wait);
+  uint64_t after_ns = 0;
+  for (const Flush* flush : own) {
+    const wire::wire_flush_member* member = member_of(*flush, wait);
+    uint64_t queued_ns = member != nullptr ? member->queued_ns : flush->event.first_queued_ns;
+    if (after_ns == 0 && queued_ns != 0) {
+      tiling.put({queued_ns, flush->device.start_ns},
+                 [&](Span piece) { return flush_cause(*flush, piece, wait, true, true); });
+    }
+    after_ns = flush->device.end_ns;
+  }
+}
+
+void Explainer::put_request(Tiling& tiling, const DeviceWait& wait) {
+  if (!wait.request || wait.request->disk != wait.disk) return;
+  const wire::wire_request_times& request = *wait.request;
+  Span device{request.issue_ns, request.complete_ns};
+  tiling.put(until_woken(device, tiling.whole()), [&](Span piece) {
+    return request_cause(request, piece, false, false, Sure::kMeasured);
+  });
+  if (request.start_ns == 0) return;
+  tiling.put({request.start_ns, request.issue_ns}, [&](Span piece) {
+    return request_cause(request, piece, true, false, Sure::kMeasured);
+  });
+}
+
+// Other requests that were with the device, or waited for it, in what is still free: at each time
+// the one that completes last.
+void Explainer::put_slow_requests(Tiling& tiling, const DeviceWait& wait) {
+  for (bool queued : {false, true}) {
+    const std::vector<Span> free = tiling.free();
+    for (Span gap : free) {
+      std::vector<const Request*> requests = trace_.requests(wait.disk, gap);
+      auto span_in = [queued](const Request* request) {
+        return queued ? Span{request->span.start_ns, request->issue_ns}
+                      : Span{request->issue_ns, request->span.end_ns};
+      };
+      std::erase_if(requests,
+                    [&](const Request* request) { return !span_in(request).overlaps(gap); });
+      std::stable_sort(requests.begin(), requests.end(), [&](const Request* a, const Request* b) {
+        return span_in(a).start_ns < span_in(b).start_ns;
+      });
+      uint64_t at_ns = gap.start_ns;
+      for (size_t i = 0; i < requests.size() && at_ns < gap.end_ns;) {
+        const Request* last = nullptr;
+        for (; i < requests.size() && span_in(requests[i]).start_ns <= at_ns; ++i) {
+          if (last == nullptr || span_in(requests[i]).end_ns > span_in(last).end_ns) {
+            last = requests[i];
+          }
+        }
+        if (last == nullptr) {
+          at_ns = span_in(requests[i]).start_ns;
+          continue;
+        }
+        Span covered{at_ns, until_woken(span_in(last), gap).end_ns};
+        tiling.put(covered.clip(gap), [&](Span piece) {
+          return request_cause(last->event.times, piece, queued, last->unfinished(),
+                               Sure::kInferred);
+        });
+        at_ns = std::max(at_ns, covered.end_ns);
+      }
+    }
+  }
+}
+
+// All requests of the queue are taken: by those in flight, and the one that ended gave its place.
+Causes Explainer::explain_tag(const model::Wait& wait, Span span, const Trail& trail) {
+  Causes causes = explain_io_or_waker(wait, span, trail);
+  if (std::string woken = woken_by(wait); !woken.empty()) {
+    causes.back().evidence.push_back("every request was taken; " + woken);
+  }
+  return causes;
+}
+
+Causes Explainer::explain_flush(const model::Wait& wait, Span span, const Trail& trail) {
+  Tiling tiling(span);
+  put_device(tiling, device_wait(wait, true));
+  tiling.fill([&](Span gap) { return explain_waker(wait, gap, trail); });
+  return std::move(tiling).take();
+}
+
+}  // namespace stalltrace::blame

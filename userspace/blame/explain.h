@@ -1,0 +1,19 @@
+// From a stalled call to its parts, the chains behind them and their roots.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "userspace/blame/stall.h"
+#include "userspace/model/trace.h"
+
+namespace stalltrace::blame {
+
+// `trace` must be sealed.
+Stall explain(const model::Trace& trace, const model::Call& call);
+
+// Every call that is a stall, by start; ids count from 1. A call that the window's edges, or its
+// being wanted for an explanation only, leave shorter than `threshold_ns` is none.
+std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns = 0);
+
+}  // namespace stalltrace::blame

@@ -1,0 +1,154 @@
+// The walk from a wait to its roots. Every function here returns causes that tile exactly the
+// interval it was given. One file per family: actors.cc (what a task did), journal.cc, device.cc,
+// locks.cc; classes.cc has the table from wait class to function.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "userspace/blame/explain.h"
+#include "userspace/blame/tiling.h"
+#include "userspace/kernel/wait_class.h"
+#include "userspace/model/trace.h"
+
+namespace stalltrace::blame {
+
+// The tasks between the stalled call and here: who meets itself again is in a cycle.
+struct Trail {
+  const Trail* above = nullptr;
+  TaskName task;
+  int depth = 0;
+
+  [[nodiscard]] const Trail* find(uint32_t tid) const {
+    for (const Trail* at = this; at != nullptr; at = at->above) {
+      if (at->task.tid == tid) return at;
+    }
+    return nullptr;
+  }
+};
+
+// A wait for a device.
+struct DeviceWait {
+  const model::Wait* wait = nullptr;  // null: asynchronous, nobody waits
+  uint32_t disk = 0;
+  uint32_t tid = 0;                                 // whose flush would be "its own"; 0: none
+  uint32_t commit_tid = 0;                          // the same for a journal thread
+  bool for_flush = false;                           // it waits for a flush, not for data
+  std::optional<wire::wire_request_times> request;  // that ended it
+};
+
+class Explainer {
+ public:
+  explicit Explainer(const model::Trace& trace)
+      : trace_(trace), classes_(trace.waits().size(), kUnknownClass) {}
+
+  Stall explain(const model::Call& call);
+  // `start_ns`..: of a request from its submission to its completion; the submitter's own running
+  // is `self`.
+  std::vector<Root> explain_async(const model::Async& async, Span span);
+
+  kernel::WaitClass class_of(const model::Wait& wait);
+  // Who held the lock that the wait was for, one after another; the spans tile its blocked time.
+  struct Holding {
+    TaskName task;  // tid 0: not seen
+    Span span;
+    Sure sure = Sure::kInferred;
+    bool reader = false;
+    std::string evidence;
+  };
+  [[nodiscard]] std::vector<Holding> holdings(const model::Wait& wait, Span span) const;
+  // Until when the locked commit waited for handles, and the journal thread's last sleep for them
+  // (null if it was not seen).
+  uint64_t handles_end_ns(const model::Commit& commit, const model::Wait** last_wait = nullptr);
+  // What a task mostly did, for people: "itself waiting 1.86 s in journal.buffer"; "" if unknown.
+  std::string doing(const TaskName& task, Span span);
+
+ private:
+  static constexpr uint8_t kUnknownClass = 0xff;
+  using Handler = Causes (Explainer::*)(const model::Wait&, Span, const Trail&);
+  struct ClassRow {
+    kernel::WaitClass wait_class;
+    Handler explain;
+  };
+  static const ClassRow kClasses[];
+
+  // parts.cc
+  std::vector<Part> parts_of(const model::Call& call, uint64_t& folded_ns);
+  Part waiting_part(const model::Wait& wait, Span span, const Trail& trail);
+
+  // classes.cc
+  kernel::WaitClass classify(const model::Wait& wait) const;
+  Causes explain_wait(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_other(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_knob(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_throttle(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_frozen(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_memory(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_on_purpose(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_cpu_wait(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_io_or_waker(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_waker(const model::Wait& wait, Span span, const Trail& trail);
+  Cause fixed_root(const model::Wait& wait, Span span, RootKind root, std::string text) const;
+
+  // actors.cc
+  // What a task did: its waits explained, running in between.
+  Causes timeline(const TaskName& task, Span span, const Trail& trail);
+  Causes fold_short(const TaskName& task, Span span, Causes causes) const;
+  Cause runnable(const TaskName& task, const TaskName& ran, Span span) const;
+  Cause running(const TaskName& task, Span span, Sure sure) const;
+  Cause unexplained(Span span, std::string text, CauseKind kind = CauseKind::kTask) const;
+  Cause cycle(const TaskName& task, Span span, const Trail& trail) const;
+  bool is_watched(const TaskName& task, Span span) const;
+
+  // journal.cc
+  uint32_t journal_dev(const model::Wait& wait) const;
+  TaskName journal_thread(uint32_t dev, Span near) const;
+  Causes explain_locked(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_credits(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_commit(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_buffer(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_space(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_handles_wait(const model::Wait& wait, Span span, const Trail& trail);
+  Causes commit_phases(const model::Commit& commit, Span span, const Trail& trail, Sure sure,
+                       const std::vector<std::string>& evidence);
+  Cause locked_commit(const model::Commit& commit, Span span, const Trail& trail, Sure sure);
+  Cause handles(const model::Commit& commit, Span span, const Trail& trail);
+  const model::Commit* commit_during(const model::Wait& wait) const;
+  std::vector<std::string> end_of_commit(const model::Wait& wait, const model::Commit& commit,
+                                         Sure& sure) const;
+
+  // device.cc
+  uint32_t disk_of(const model::Wait& wait) const;
+  DeviceWait device_wait(const model::Wait& wait, bool for_flush) const;
+  void put_device(Tiling& tiling, const DeviceWait& wait);
+  void put_flushes(Tiling& tiling, const DeviceWait& wait);
+  void put_request(Tiling& tiling, const DeviceWait& wait);
+  void put_slow_requests(Tiling& tiling, const DeviceWait& wait);
+  bool holds_up_all(const model::Flush& flush) const;
+  Cause flush_cause(const model::Flush& flush, Span span, const DeviceWait& wait, bool own,
+                    bool queued) const;
+  Cause request_cause(const wire::wire_request_times& request, Span span, bool queued, bool open,
+                      Sure sure) const;
+  Causes explain_tag(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_flush(const model::Wait& wait, Span span, const Trail& trail);
+
+  // locks.cc
+  Causes explain_lock(const model::Wait& wait, Span span, const Trail& trail);
+  Cause held(const model::Wait& wait, const Holding& holding, const Trail& trail);
+
+  // text about a wait
+  std::string woken_by(const model::Wait& wait) const;
+  std::string request_text(const wire::wire_request_times& request) const;
+
+  const model::Trace& trace_;
+  std::vector<uint8_t> classes_;
+};
+
+// The leaves under `causes`, each as sure as the weakest link above it.
+void collect_roots(const Causes& causes, Sure above, std::vector<Root>& roots);
+// Merged by kind, device and task, longest first.
+std::vector<Root> merge_roots(std::vector<Root> roots);
+
+}  // namespace stalltrace::blame

@@ -1,0 +1,398 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/base/units.h"
+#include "userspace/blame/explainer.h"
+#include "userspace/blame/text.h"
+
+namespace stalltrace::blame {
+namespace {
+
+using model::Commit;
+using model::Phase;
+
+// Between what ends a commit's phase and the wake-up of the last who waited for it.
+constexpr uint64_t kHerdNs = 5'000'000;
+constexpr uint64_t kSmallGapNs = 1'000'000;
+constexpr size_t kOthersListed = 5;
+
+struct PhaseGroup {
+  Phase first;
+  Phase last;
+  std::string_view name;
+};
+constexpr PhaseGroup kGroups[] = {
+    {Phase::kPre, Phase::kPre, "before it began"},
+    {Phase::kRunning, Phase::kRunning, "before it was locked"},
+    {Phase::kHandles, Phase::kSwitch, "locked"},
+    {Phase::kData, Phase::kData, "ordered data"},
+    {Phase::kLog, Phase::kLog, "journal blocks"},
+    {Phase::kRecord, Phase::kRecord, "commit record"},
+    {Phase::kFinish, Phase::kFinish, "finishing"},
+};
+
+// jbd2 compares transaction numbers so (include/linux/jbd2.h, tid_geq): they wrap.
+bool not_after(uint32_t tid, uint32_t target) {
+  return static_cast<int32_t>(target - tid) >= 0;
+}
+
+bool contains(std::span<const std::string_view> frames, std::string_view name) {
+  return std::find(frames.begin(), frames.end(), name) != frames.end();
+}
+
+}  // namespace
+
+uint32_t Explainer::journal_dev(const model::Wait& wait) const {
+  if (uint32_t own = trace_.journal_of(wait.task.tid); own != 0) return own;
+  if (wait.dev != 0) return wait.dev;
+  const model::Call* call = trace_.call_of(wait);
+  return call != nullptr ? call->event.dev : 0;
+}
+
+TaskName Explainer::journal_thread(uint32_t dev, Span near) const {
+  std::span<const Commit> all = trace_.commits(dev);
+  auto after = std::partition_point(all.begin(), all.end(), [&](const Commit& commit) {
+    return commit.span().start_ns < near.end_ns;
+  });
+  if (after != all.begin()) --after;
+  return after == all.end() ? TaskName{} : task_name(after->event.thread);
+}
+
+const Commit* Explainer::commit_during(const model::Wait& wait) const {
+  std::vector<const Commit*> commits =
+      trace_.commits(journal_dev(wait), {wait.out_ns, wait.out_ns + 1});
+  return commits.empty() ? nullptr : commits.back();
+}
+
+uint64_t Explainer::handles_end_ns(const Commit& commit, const model::Wait** last_wait) {
+  uint64_t end_ns = commit.phase(Phase::kHandles).end_ns;
+  if (last_wait != nullptr) *last_wait = nullptr;
+  for (const model::Wait& wait : trace_.waits_of(commit.event.thread.tid, commit.locked())) {
+    if (class_of(wait) != kernel::WaitClass::kCommitHandles) continue;
+    end_ns = wait.waking_ns;
+    if (last_wait != nullptr) *last_wait = &wait;
+  }
+  return std::min(end_ns, commit.locked().end_ns);
+}
+
+Cause Explainer::handles(const Commit& commit, Span span, const Trail& trail) {
+  const model::Wait* last_wait = nullptr;
+  handles_end_ns(commit, &last_wait);
+  TaskName waker;
+  if (last_wait != nullptr && last_wait->waker_context == wire::WAKER_TASK) {
+    waker = task_name(last_wait->waker);
+  }
+  // By stop time; only those that were open when the transaction was locked can hold it back.
+  std::vector<const model::Handle*> late;
+  for (const model::Handle* handle : trace_.handles(commit.event.dev, commit.event.tid)) {
+    if (handle->span.overlaps(commit.locked())) late.push_back(handle);
+  }
+  const model::Handle* last = nullptr;
+  for (const model::Handle* handle : late) {
+    bool by_waker = waker.tid != 0 && handle->event.task.tid == waker.tid;
+    bool last_by_waker = last != nullptr && last->event.task.tid == waker.tid && waker.tid != 0;
+    if (by_waker || !last_by_waker) last = handle;
+  }
+  TaskName holder = last != nullptr ? task_name(last->event.task) : waker;
+
+  Cause cause;
+  cause.kind = CauseKind::kHandle;
+  cause.dev = trace_.disk_of(commit.event.dev);
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  if (holder.tid == 0 || holder.tid == commit.event.thread.tid) {
+    return unexplained(
+        span, fmt::format("the handle that held commit {} back was not seen", commit.event.tid),
+        CauseKind::kHandle);
+  }
+  cause.id = fmt::format("{}/{}", commit.event.tid, holder.tid);
+  cause.task = holder;
+  std::string did = doing(holder, span);
+  if (!did.empty()) did = ", " + did;
+  if (last != nullptr) {
+    bool woke = waker.tid == holder.tid;
+    cause.sure = woke ? Sure::kMeasured : Sure::kInferred;
+    cause.text =
+        fmt::format("the handle: {} ({}){}", text_of(holder), handle_text(last->event.type), did);
+    cause.evidence.push_back(
+        last->unfinished()
+            ? fmt::format("its handle of transaction {} is still open", commit.event.tid)
+            : fmt::format("its handle of transaction {} was the last to end, {} after the locking",
+                          commit.event.tid,
+                          format_time(last->span.end_ns -
+                                      std::min(last->span.end_ns, commit.locked().start_ns))));
+    if (woke) {
+      cause.evidence.push_back(fmt::format("it woke {}", text_of(task_name(commit.event.thread))));
+    }
+    size_t listed = 0;
+    for (const model::Handle* other : late) {
+      if (other == last || listed++ == kOthersListed) continue;
+      cause.evidence.push_back(fmt::format(
+          "also open then: {} ({}), for {}", text_of(task_name(other->event.task)),
+          handle_text(other->event.type), format_time(other->span.clip(commit.locked()).ns())));
+    }
+  } else {
+    cause.sure = Sure::kInferred;
+    cause.text = fmt::format("the handle: {} let it go{}", text_of(holder), did);
+    cause.evidence.push_back(fmt::format("it woke {} out of its wait for handles",
+                                         text_of(task_name(commit.event.thread))));
+  }
+  cause.causes = timeline(holder, span, trail);
+  return cause;
+}
+
+Cause Explainer::locked_commit(const Commit& commit, Span span, const Trail& trail, Sure sure) {
+  uint64_t handles_end = handles_end_ns(commit);
+  Cause cause;
+  cause.kind = CauseKind::kCommit;
+  cause.id = std::to_string(commit.event.tid);
+  cause.dev = trace_.disk_of(commit.event.dev);
+  cause.task = task_name(commit.event.thread);
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  cause.sure = sure;
+  Tiling tiling(span);
+  tiling.put({commit.locked().start_ns, handles_end},
+             [&](Span piece) { return handles(commit, piece, trail); });
+  tiling.fill([&](Span gap) { return timeline(cause.task, gap, trail); });
+  cause.causes = std::move(tiling).take();
+
+  bool handles_here = span.overlaps({commit.locked().start_ns, handles_end});
+  size_t open = 0;
+  for (const model::Handle* handle : trace_.handles(commit.event.dev, commit.event.tid)) {
+    if (handle->span.overlaps(commit.locked())) ++open;
+  }
+  open = std::max<size_t>(open, commit.event.late_handles);
+  std::string why;
+  if (!handles_here) {
+    why = ", being switched";
+  } else if (open != 0) {
+    why = fmt::format(", waiting for {} open handle{}", open, open == 1 ? "" : "s");
+  } else {
+    why = ", waiting for open handles";
+  }
+  cause.text =
+      fmt::format("commit {} was locked for {}{}", commit.event.tid, format_time(cause.ns), why);
+  return cause;
+}
+
+// One cause per phase of the commit that `span` meets; it must lie inside the commit.
+Causes Explainer::commit_phases(const Commit& commit, Span span, const Trail& trail, Sure sure,
+                                const std::vector<std::string>& evidence) {
+  Causes causes;
+  TaskName thread = task_name(commit.event.thread);
+  for (const PhaseGroup& group : kGroups) {
+    Span piece = commit.phases(group.first, group.last).clip(span);
+    if (piece.empty()) continue;
+    if (group.first == Phase::kHandles) {
+      causes.push_back(locked_commit(commit, piece, trail, sure));
+      continue;
+    }
+    Cause cause;
+    cause.kind = CauseKind::kCommit;
+    cause.id = std::to_string(commit.event.tid);
+    cause.dev = trace_.disk_of(commit.event.dev);
+    cause.task = thread;
+    cause.start_ns = piece.start_ns;
+    cause.ns = piece.ns();
+    cause.sure = sure;
+    cause.causes = timeline(thread, piece, trail);
+    const Root* most = longest_root(cause.causes);
+    std::string time = format_time(piece.ns());
+    bool ran = most->kind == RootKind::kTaskCpu && most->task.tid == thread.tid;
+    cause.text = ran ? fmt::format("commit {}, {}: ran for {}", commit.event.tid, group.name, time)
+                     : fmt::format("commit {}, {}: waited {} for {}", commit.event.tid, group.name,
+                                   time, phrase_of(*most, trace_));
+    causes.push_back(std::move(cause));
+  }
+  if (!causes.empty()) {
+    std::vector<std::string>& last = causes.back().evidence;
+    last.insert(last.end(), evidence.begin(), evidence.end());
+  }
+  return causes;
+}
+
+std::vector<std::string> Explainer::end_of_commit(const model::Wait& wait, const Commit& commit,
+                                                  Sure& sure) const {
+  bool by_thread = wait.waker.tid != 0 && wait.waker.tid == commit.event.thread.tid &&
+                   wait.waker_context == wire::WAKER_TASK;
+  uint64_t end_ns = commit.span().end_ns;
+  if (!by_thread || wait.waking_ns < end_ns || wait.waking_ns - end_ns > kHerdNs) return {};
+  sure = Sure::kMeasured;
+  return {fmt::format("woken by {} {} after it ended commit {}",
+                      text_of(task_name(commit.event.thread)), format_time(wait.waking_ns - end_ns),
+                      commit.event.tid)};
+}
+
+Causes Explainer::explain_locked(const model::Wait& wait, Span span, const Trail& trail) {
+  uint32_t dev = journal_dev(wait);
+  Tiling tiling(span);
+  std::vector<const Commit*> commits = trace_.commits(dev, span);
+  // The one that the waiter saw locked goes first.
+  std::stable_partition(commits.begin(), commits.end(), [&](const Commit* commit) {
+    return commit->event.tid == wait.journal_tid;
+  });
+  for (const Commit* commit : commits) {
+    uint64_t unlocked_ns = commit->locked().end_ns;
+    bool woke = wait.waker.tid == commit->event.thread.tid && wait.waking_ns >= unlocked_ns &&
+                wait.waking_ns - unlocked_ns <= kHerdNs;
+    bool named = wait.journal_tid != 0 && wait.journal_tid == commit->event.tid;
+    tiling.put(commit->locked(), [&](Span piece) {
+      Cause cause =
+          locked_commit(*commit, piece, trail, woke || named ? Sure::kMeasured : Sure::kInferred);
+      if (woke) {
+        cause.evidence.push_back(fmt::format("woken by {} {} after it let new handles go on",
+                                             text_of(task_name(commit->event.thread)),
+                                             format_time(wait.waking_ns - unlocked_ns)));
+      }
+      if (named) {
+        cause.evidence.push_back(
+            fmt::format("transaction {} was locked when the wait began", wait.journal_tid));
+      }
+      return cause;
+    });
+  }
+  for (const Commit* commit : commits) {
+    // The waiters are woken one after another, by a thread that may itself lose its CPU.
+    if (wait.waker.tid != commit->event.thread.tid) continue;
+    uint64_t unlocked_ns = commit->locked().end_ns;
+    tiling.put({unlocked_ns, unlocked_ns + kHerdNs},
+               [&](Span piece) { return timeline(task_name(commit->event.thread), piece, trail); });
+  }
+  tiling.fill([&](Span gap) -> Causes {
+    if (!commits.empty() && gap.ns() <= kSmallGapNs) {
+      return timeline(journal_thread(dev, gap), gap, trail);
+    }
+    return one(unexplained(
+        gap,
+        wait.journal_tid != 0
+            ? fmt::format("transaction {} was locked; its commit was not seen", wait.journal_tid)
+            : "no locked commit was seen then",
+        CauseKind::kCommit));
+  });
+  return std::move(tiling).take();
+}
+
+Causes Explainer::explain_credits(const model::Wait& wait, Span span, const Trail& trail) {
+  uint32_t dev = journal_dev(wait);
+  Tiling tiling(span);
+  for (const Commit* commit : trace_.commits(dev, span)) {
+    tiling.put(commit->span(), [&](Span piece) {
+      return commit_phases(*commit, piece, trail, Sure::kInferred,
+                           {"the running transaction was full"});
+    });
+  }
+  tiling.fill([&](Span gap) -> Causes {
+    if (gap.ns() <= kSmallGapNs && !trace_.commits(dev).empty()) {
+      return timeline(journal_thread(dev, gap), gap, trail);
+    }
+    return one(unexplained(gap, "the transaction was full, but no commit was seen then",
+                           CauseKind::kCommit));
+  });
+  return std::move(tiling).take();
+}
+
+Causes Explainer::explain_commit(const model::Wait& wait, Span span, const Trail& trail) {
+  uint32_t dev = journal_dev(wait);
+  uint32_t target = wait.target_tid;
+  if (target == 0 && wait.has(wire::WAIT_HANDLE_OPEN)) target = wait.handle_tid;
+  if (target == 0) {
+    const model::Call* call = trace_.call_of(wait);
+    if (call != nullptr) target = call->event.sync_tid;
+  }
+  std::vector<const Commit*> commits = trace_.commits(dev, span);
+  // What is known to come after the one wanted explains only what nothing else does.
+  std::stable_partition(commits.begin(), commits.end(), [&](const Commit* commit) {
+    return target == 0 || not_after(commit->event.tid, target);
+  });
+  bool target_seen = std::any_of(commits.begin(), commits.end(), [&](const Commit* commit) {
+    return target != 0 && commit->event.tid == target;
+  });
+  Tiling tiling(span);
+  for (const Commit* commit : commits) {
+    Sure sure =
+        target_seen && not_after(commit->event.tid, target) ? Sure::kMeasured : Sure::kInferred;
+    std::vector<std::string> evidence = end_of_commit(wait, *commit, sure);
+    if (target_seen && commit->event.tid != target) {
+      evidence.push_back(
+          fmt::format("commit {} was wanted; one thread commits one after another", target));
+    }
+    tiling.put(commit->span(),
+               [&](Span piece) { return commit_phases(*commit, piece, trail, sure, evidence); });
+  }
+  tiling.fill([&](Span gap) -> Causes {
+    if (gap.ns() <= kSmallGapNs && !trace_.commits(dev).empty()) {
+      return timeline(journal_thread(dev, gap), gap, trail);
+    }
+    return one(unexplained(gap,
+                           target != 0
+                               ? fmt::format("commit {} was wanted; none was seen then", target)
+                               : "a commit was wanted; none was seen then",
+                           CauseKind::kCommit));
+  });
+  return std::move(tiling).take();
+}
+
+// A metadata buffer is busy: written to the log by a commit (then it is only waited for, not
+// locked), or written to its home by a checkpoint.
+Causes Explainer::explain_buffer(const model::Wait& wait, Span span, const Trail& trail) {
+  std::span<const std::string_view> frames = trace_.frames(wait);
+  bool locked =
+      contains(frames, "out_of_line_wait_on_bit_lock") || contains(frames, "__lock_buffer");
+  const Commit* writer = nullptr;
+  if (!locked) {
+    for (const Commit* commit : trace_.commits(journal_dev(wait), span)) {
+      Span writing = commit->phases(Phase::kData, Phase::kFinish);
+      if (writing.overlaps(span)) writer = commit;
+    }
+  }
+  if (writer == nullptr) return explain_io_or_waker(wait, span, trail);
+
+  DeviceWait device = device_wait(wait, false);
+  device.disk = trace_.disk_of(writer->event.journal_dev);
+  if (!wait.has(wire::WAIT_WAKER_REQUEST) || wait.waker_request.disk != device.disk) {
+    device.request.reset();
+  } else {
+    device.request = wait.waker_request;
+  }
+  Cause cause;
+  cause.kind = CauseKind::kCommit;
+  cause.id = std::to_string(writer->event.tid);
+  cause.dev = trace_.disk_of(writer->event.dev);
+  cause.task = task_name(writer->event.thread);
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  cause.sure = device.request ? Sure::kMeasured : Sure::kInferred;
+  Tiling tiling(span);
+  put_device(tiling, device);
+  tiling.put(writer->span(), [&](Span piece) { return timeline(cause.task, piece, trail); });
+  tiling.fill([&](Span gap) {
+    return unexplained(gap, "what the buffer was busy with was not seen", CauseKind::kCommit);
+  });
+  cause.causes = std::move(tiling).take();
+  std::string where =
+      device.request ? fmt::format("sector {}, ", device.request->sector) : std::string();
+  cause.text = fmt::format("that buffer: {}being written by commit {}, which waited for {}", where,
+                           writer->event.tid, phrase_of(*longest_root(cause.causes), trace_));
+  if (std::string woken = woken_by(wait); !woken.empty()) cause.evidence.push_back(woken);
+  return one(std::move(cause));
+}
+
+// Waits for room in the log: behind another checkpoint, for a commit, or for the checkpoint's I/O.
+Causes Explainer::explain_space(const model::Wait& wait, Span span, const Trail& trail) {
+  if (contains(trace_.frames(wait), "jbd2_log_wait_commit")) {
+    return explain_commit(wait, span, trail);
+  }
+  if (wait.has(wire::WAIT_LOCK)) return explain_lock(wait, span, trail);
+  if (contains(trace_.frames(wait), "blkdev_issue_flush")) return explain_flush(wait, span, trail);
+  return explain_io_or_waker(wait, span, trail);
+}
+
+Causes Explainer::explain_handles_wait(const model::Wait& wait, Span span, const Trail& trail) {
+  const Commit* commit = commit_during(wait);
+  if (commit == nullptr) return explain_waker(wait, span, trail);
+  return one(handles(*commit, span, trail));
+}
+
+}  // namespace stalltrace::blame

@@ -1,0 +1,154 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/base/units.h"
+#include "userspace/blame/explainer.h"
+#include "userspace/blame/text.h"
+
+namespace stalltrace::blame {
+namespace {
+
+// A woken waiter that did not get the lock sleeps again this soon.
+constexpr uint64_t kTriesAgainNs = 1'000'000;
+
+// What a reader did is no proof that it kept the lock: others may have held it as well.
+void to_readers(Causes& causes) {
+  for (Cause& cause : causes) {
+    if (!cause.causes.empty()) {
+      to_readers(cause.causes);
+      continue;
+    }
+    if (cause.root.kind == RootKind::kTaskCpu || cause.root.kind == RootKind::kUnexplained) {
+      cause.root = {RootKind::kReaders, 0, {}, cause.ns, Sure::kInferred};
+      cause.sure = Sure::kInferred;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Explainer::Holding> Explainer::holdings(const model::Wait& wait, Span span) const {
+  bool reader = wait.has(wire::WAIT_LOCK) && wait.lock_owner_is_reader != 0;
+  TaskName owner;
+  if (wait.has(wire::WAIT_LOCK) && !reader) owner = task_name(wait.lock_owner);
+  if (owner.tid == wait.task.tid) owner = {};
+  TaskName waker;
+  if (wait.waker_context == wire::WAKER_TASK && wait.waker.tid != wait.task.tid) {
+    waker = task_name(wait.waker);
+  }
+  if (owner.tid != 0 && owner.tid == waker.tid) {
+    return {{owner, span, Sure::kMeasured, false,
+             fmt::format("{} held the lock when the wait began and gave it up at its end",
+                         text_of(owner))}};
+  }
+  // Those who waited for the same lock and got it while this one went on waiting, in turn.
+  std::vector<Holding> turns{{owner, span, Sure::kInferred, reader, {}}};
+  if (owner.tid != 0) {
+    turns.back().evidence = fmt::format("{} held the lock when the wait began", text_of(owner));
+  }
+  if (wait.lock_addr != 0) {
+    for (const model::Wait* other : trace_.lock_waits(wait.lock_addr, wait.blocked())) {
+      if (other->task.tid == wait.task.tid || other->has(wire::WAIT_STILL_ASLEEP)) continue;
+      std::span<const model::Wait> all = trace_.waits();
+      bool again = other->id + 1 < all.size() && all[other->id + 1].task.tid == other->task.tid &&
+                   all[other->id + 1].lock_addr == other->lock_addr &&
+                   all[other->id + 1].out_ns - other->in_ns < kTriesAgainNs;
+      if (again) continue;
+      TaskName taker = task_name(other->task);
+      turns.back().span.end_ns = std::min(turns.back().span.end_ns, other->waking_ns);
+      turns.push_back(
+          {taker,
+           {other->waking_ns, span.end_ns},
+           Sure::kInferred,
+           (other->lock_flags & wire::LOCK_READ) != 0,
+           fmt::format("{} waited for the same lock and got it first", text_of(taker))});
+    }
+  }
+  // The last in turn is whoever gave the lock up.
+  Holding& last = turns.back();
+  if (last.task.tid == 0 && waker.tid != 0) {
+    last.task = waker;
+    last.evidence = fmt::format("{} gave the lock up at the end", text_of(waker));
+  } else if (waker.tid != 0 && last.task.tid == waker.tid) {
+    last.sure = last.reader ? Sure::kInferred : Sure::kMeasured;
+  } else if (waker.tid != 0) {
+    // It took the lock without having to wait, we do not know when: not before its call began nor
+    // while the one before it may have had it, as far as their calls tell.
+    Holding next{waker, last.span, Sure::kInferred, false,
+                 fmt::format("{} gave the lock up at the end", text_of(waker))};
+    const model::Call* its_call =
+        span.empty() ? nullptr : trace_.call_at(waker.tid, last.span.end_ns - 1);
+    const model::Call* former_call = trace_.call_at(last.task.tid, last.span.start_ns);
+    if (its_call != nullptr && last.span.holds(its_call->span.start_ns)) {
+      next.span.start_ns = its_call->span.start_ns;
+    } else if (former_call != nullptr && last.span.holds(former_call->span.end_ns)) {
+      next.span.start_ns = former_call->span.end_ns;
+    } else {
+      next.sure = Sure::kGuess;
+    }
+    last.span.end_ns = next.span.start_ns;
+    turns.push_back(next);
+  }
+  for (Holding& turn : turns) turn.span = turn.span.clip(span);
+  std::erase_if(turns, [](const Holding& turn) { return turn.span.empty(); });
+  return turns;
+}
+
+Cause Explainer::held(const model::Wait& wait, const Holding& holding, const Trail& trail) {
+  Span span = holding.span;
+  Cause cause;
+  cause.kind = CauseKind::kHolder;
+  cause.dev = trace_.disk_of(wait.lock_dev);
+  cause.start_ns = span.start_ns;
+  cause.ns = span.ns();
+  cause.sure = holding.sure;
+  if (!holding.evidence.empty()) cause.evidence.push_back(holding.evidence);
+  if (holding.task.tid == 0) {
+    if (!holding.reader) {
+      cause = unexplained(span, "whoever held the lock was not seen", CauseKind::kHolder);
+      if (std::string woken = woken_by(wait); !woken.empty()) cause.evidence.push_back(woken);
+      return cause;
+    }
+    cause.text = "readers held the lock; who was not seen";
+    cause.root = {RootKind::kReaders, 0, {}, span.ns(), cause.sure};
+    return cause;
+  }
+  cause.task = holding.task;
+  cause.id = std::to_string(holding.task.tid);
+  std::string did = doing(holding.task, span);
+  if (!did.empty()) did = ", " + did;
+  const model::Call* call = trace_.call_at(holding.task.tid, span.start_ns);
+  if (call == nullptr) call = trace_.call_at(holding.task.tid, span.end_ns - 1);
+  std::string in_call =
+      call != nullptr ? fmt::format(" ({})", call_text(call->event.call)) : std::string();
+  cause.text = holding.reader ? fmt::format("readers held the lock; the last to leave was {}{}{}",
+                                            text_of(holding.task), in_call, did)
+                              : fmt::format("the lock was held by {}{}{}", text_of(holding.task),
+                                            in_call, did);
+  if (wait.lock_ino != 0) {
+    std::string path = trace_.path_of(wait.lock_dev, wait.lock_ino);
+    cause.evidence.push_back(
+        fmt::format("the lock of inode {}{}{}", wait.lock_ino, path.empty() ? "" : ", ", path));
+  }
+  cause.causes = timeline(holding.task, span, trail);
+  if (holding.reader) to_readers(cause.causes);
+  return cause;
+}
+
+Causes Explainer::explain_lock(const model::Wait& wait, Span span, const Trail& trail) {
+  Tiling tiling(span);
+  for (const Holding& holding : holdings(wait, span)) {
+    tiling.put(holding.span, [&](Span piece) {
+      Holding part = holding;
+      part.span = piece;
+      return held(wait, part, trail);
+    });
+  }
+  tiling.fill([&](Span gap) {
+    return unexplained(gap, "whoever held the lock was not seen", CauseKind::kHolder);
+  });
+  return std::move(tiling).take();
+}
+
+}  // namespace stalltrace::blame

@@ -1,0 +1,33 @@
+// From what was captured and explained to the sections of a report.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "userspace/blame/summary.h"
+#include "userspace/capture/capture.h"
+#include "userspace/kernel/devices.h"
+#include "userspace/report/report.h"
+
+namespace stalltrace::cli {
+
+// The kernel's own counts of commits and flushes at one moment, to set beside ours.
+struct OutsideCounts {
+  std::map<uint32_t, uint64_t> transactions;  // by file system's device
+  std::map<uint32_t, uint64_t> flushes;       // by whole disk
+};
+OutsideCounts count_outside(const std::vector<kernel::Device>& devices);
+
+void add_hooks(report::Report& report, const std::vector<capture::HookState>& hooks);
+void add_devices(report::Report& report, const std::vector<kernel::Device>& devices);
+void add_histograms(report::Report& report, const std::vector<capture::Histogram>& histograms,
+                    const blame::Summary& summary);
+void add_summary(report::Report& report, const blame::Summary& summary,
+                 const std::vector<kernel::Device>& devices);
+void add_outside_counts(report::Report& report, const std::vector<kernel::Device>& devices,
+                        const OutsideCounts& before, const OutsideCounts& after);
+void add_loss(report::Report& report, const capture::Losses& losses, const blame::Summary& summary);
+void add_overhead(report::Report& report, const capture::BpfCost& cost);
+
+}  // namespace stalltrace::cli

@@ -1,0 +1,40 @@
+// The output options that every reporting command has, and the writing of a report by them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "userspace/report/report.h"
+
+namespace stalltrace::cli {
+
+struct OutputWords {
+  std::string threshold = "10ms";
+  std::string json;
+  bool quiet = false;
+  std::vector<std::string> disabled_hooks;
+};
+
+void add_output_options(CLI::App& command, OutputWords& words);
+
+// Refuses, before anything is started, what could not be written at the end.
+void check_outputs(const OutputWords& words);
+
+// Text to standard output (unless quiet or JSON goes there), JSON where it was asked for.
+void write_report(const report::Report& report, const OutputWords& words);
+
+// To a file (0600) or, for "-", to standard output. Throws a failed Error that names `option`.
+void write_text(const std::string& path, const std::string& option, const std::string& text);
+
+// The command line as the report keeps it.
+std::vector<std::string> command_line();
+
+// "stalltrace: WORDS" on standard error, in place, only on a terminal.
+void show_progress(const std::string& words);
+void clear_progress();
+
+// One line on standard error.
+void say(const std::string& words);
+
+}  // namespace stalltrace::cli

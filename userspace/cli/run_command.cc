@@ -1,0 +1,167 @@
+// `stalltrace run SCENARIO`: a load of ours, traced, its stalls explained.
+
+#include <sys/stat.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "userspace/base/error.h"
+#include "userspace/base/units.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/output.h"
+#include "userspace/cli/scenario_options.h"
+#include "userspace/cli/signals.h"
+#include "userspace/cli/tracing.h"
+#include "workloads/process.h"
+
+namespace stalltrace::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+struct RunWords {
+  OutputWords output;
+  bool no_trace = false;
+  ChunkServerOptions chunk_server;
+  ProbeOptions probe;
+  JobOptions job;
+};
+
+// Where the scenario's files are. Every job of a scenario lies in one directory.
+std::string directory_of(const workloads::Scenario& scenario) {
+  return scenario.jobs.empty() ? scenario.probe->directory : scenario.jobs.front().directory;
+}
+
+void check_directory(const std::string& directory) {
+  struct stat found {};
+  if (stat(directory.c_str(), &found) != 0) {
+    throw usage_error("directory {} does not exist: make it, or name another with --dir",
+                      directory);
+  }
+  if (!S_ISDIR(found.st_mode)) throw usage_error("{} is not a directory", directory);
+}
+
+void run_to_the_end(workloads::WorkloadProcess& load, const workloads::Scenario& scenario,
+                    StopSignals& signals) {
+  const auto begin = Clock::now();
+  const uint64_t planned_ns = workloads::planned_runtime_ns(scenario);
+  bool stopping = false;
+  while (!load.wait(0)) {
+    bool stop = signals.wait_until(Clock::now() + milliseconds(20));
+    if (stop && !stopping) {
+      say("stopping; the report of what was gathered follows");
+      load.stop();
+      stopping = true;
+    }
+    if (stopping) {
+      load.wait(20);
+      continue;
+    }
+    auto elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (planned_ns > 0) {
+      show_progress(fmt::format("{} running, {:.0f} of {:.0f} s", scenario.name, elapsed,
+                                static_cast<double>(planned_ns) / 1e9));
+    } else {
+      show_progress(fmt::format("{} running, {:.0f} s", scenario.name, elapsed));
+    }
+  }
+  clear_progress();
+}
+
+void prepare(workloads::WorkloadProcess& load, StopSignals& signals) {
+  bool ready = load.prepare([&](uint64_t done, uint64_t total) {
+    if (total > 0) {
+      show_progress(fmt::format("making files, {} of {}", format_size(done), format_size(total)));
+    }
+    return !signals.stop_requested();
+  });
+  clear_progress();
+  if (!ready) throw failed_error("stopped before the load began; its files were removed");
+}
+
+report::Report untraced_report(uint64_t threshold_ns) {
+  report::Report report;
+  report.threshold_ns = threshold_ns;
+  report.notes.emplace_back("--no-trace: nothing was traced, the figures are the load's own");
+  return report;
+}
+
+int run(const workloads::Scenario& scenario, const RunWords& words) {
+  check_directory(directory_of(scenario));
+  check_outputs(words.output);
+  TracingOptions options{.devices = {},
+                         .threshold_ns = parse_time_ns(words.output.threshold, "--threshold"),
+                         .disabled_hooks = words.output.disabled_hooks,
+                         .only_pid = {}};
+  StopSignals signals;
+  // Forked first: it must not hold our BPF links open, and it is one thread still.
+  workloads::WorkloadProcess load(scenario);
+  std::unique_ptr<Tracing> tracing;
+  if (!words.no_trace) {
+    options.devices = devices_for_path(directory_of(scenario));
+    tracing = std::make_unique<Tracing>(options);
+  }
+  prepare(load, signals);
+  if (tracing) tracing->open_window();
+  const uint64_t load_start_ns = load.start();
+  run_to_the_end(load, scenario, signals);
+  if (tracing) tracing->close_window();
+  load.finish();
+
+  report::Report report = tracing ? tracing->make_report() : untraced_report(options.threshold_ns);
+  const workloads::WorkloadResult& result = load.result();
+  if (!tracing) {
+    report.start_ns = load_start_ns;
+    report.end_ns = result.end_ns;
+  }
+  report.command = command_line();
+  if (!result.workload.empty()) report.workload = result.workload;
+  if (result.probe) report.probe = workloads::probe_json(*result.probe, report.start_ns);
+  write_report(report, words.output);
+  if (result.errors > 0) {
+    say(fmt::format("the load met {} errors, first: {}", result.errors, result.first_error));
+    return static_cast<int>(ExitCode::kFailed);
+  }
+  return 0;
+}
+
+template <typename Options>
+void finish_scenario(CLI::App* command, std::shared_ptr<RunWords> words, Options RunWords::*options,
+                     int& status) {
+  add_output_options(*command, words->output);
+  command->add_flag("--no-trace", words->no_trace, "run the load only, to compare its figures");
+  command->callback([words, options, &status] {
+    status = run(make_scenario((*words).*options), *words);
+  });
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app, int& status) {
+  auto words = std::make_shared<RunWords>();
+  CLI::App* command = app.add_subcommand("run", "run a load, trace it, explain its stalls");
+  command->require_subcommand(1);
+  command->footer(
+      "Examples:\n"
+      "  stalltrace run chunk-server --dir /mnt/test --jobs 8 --runtime 20s --json r.json\n"
+      "  stalltrace run probe --dir /mnt/test --runtime 1m\n"
+      "  stalltrace run job chunk-server.fio --dir /mnt/test --runtime 20s");
+
+  CLI::App* chunk_server = command->add_subcommand(
+      "chunk-server", "direct AIO writes to preallocated files that are synced meanwhile");
+  add_chunk_server_options(*chunk_server, words->chunk_server);
+  finish_scenario(chunk_server, words, &RunWords::chunk_server, status);
+
+  CLI::App* probe =
+      command->add_subcommand("probe", "one small direct AIO write now and then, like ioping");
+  add_probe_options(*probe, words->probe);
+  finish_scenario(probe, words, &RunWords::probe, status);
+
+  CLI::App* job = command->add_subcommand("job", "a fio job file");
+  add_job_options(*job, words->job);
+  finish_scenario(job, words, &RunWords::job, status);
+}
+
+}  // namespace stalltrace::cli

@@ -1,0 +1,121 @@
+// `stalltrace trace`: the stalls of any program.
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <csignal>
+#include <memory>
+#include <optional>
+
+#include "userspace/base/error.h"
+#include "userspace/base/units.h"
+#include "userspace/cli/child.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/output.h"
+#include "userspace/cli/signals.h"
+#include "userspace/cli/tracing.h"
+
+namespace stalltrace::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct TraceWords {
+  OutputWords output;
+  std::vector<std::string> devices;
+  std::string duration;
+  uint32_t pid = 0;
+  std::vector<std::string> command;
+};
+
+std::vector<kernel::Device> chosen_devices(const TraceWords& words) {
+  if (words.devices.empty()) return all_devices();
+  std::vector<kernel::Device> chosen;
+  for (const std::string& name : words.devices) {
+    for (kernel::Device& device : devices_for_name(name)) chosen.push_back(std::move(device));
+  }
+  return chosen;
+}
+
+void wait_for_the_end(StopSignals& signals, Child* child, std::optional<Clock::time_point> until) {
+  const auto begin = Clock::now();
+  for (;;) {
+    if (child != nullptr && child->ended()) return;
+    auto next = Clock::now() + std::chrono::milliseconds(200);
+    if (until && *until < next) next = *until;
+    if (signals.wait_until(next)) return;
+    if (until && Clock::now() >= *until) return;
+    double elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
+    show_progress(fmt::format("tracing, {:.0f} s (Ctrl-C ends it and prints the report)", elapsed));
+  }
+}
+
+int trace(const TraceWords& words) {
+  check_outputs(words.output);
+  std::optional<std::chrono::nanoseconds> duration;
+  if (!words.duration.empty()) {
+    duration = std::chrono::nanoseconds(parse_time_ns(words.duration, "-d"));
+  }
+  if (words.pid != 0 && kill(static_cast<pid_t>(words.pid), 0) != 0 && errno == ESRCH) {
+    throw usage_error("-p {}: no such process", words.pid);
+  }
+  TracingOptions options{.devices = chosen_devices(words),
+                         .threshold_ns = parse_time_ns(words.output.threshold, "--threshold"),
+                         .disabled_hooks = words.output.disabled_hooks,
+                         .only_pid = {}};
+  if (words.pid != 0) options.only_pid = words.pid;
+
+  StopSignals signals;
+  std::unique_ptr<Child> child;
+  if (!words.command.empty()) child = std::make_unique<Child>(words.command, signals);
+  Tracing tracing(std::move(options));
+  tracing.open_window();
+  if (child) child->start();
+  std::optional<Clock::time_point> until;
+  if (duration) until = Clock::now() + *duration;
+  wait_for_the_end(signals, child.get(), until);
+  clear_progress();
+  tracing.close_window();
+  int status = child ? child->stop() : 0;
+
+  report::Report report = tracing.make_report();
+  report.command = command_line();
+  write_report(report, words.output);
+  return status;
+}
+
+}  // namespace
+
+void add_trace_command(CLI::App& app, int& status) {
+  auto words = std::make_shared<TraceWords>();
+  CLI::App* command = app.add_subcommand("trace", "explain the stalls of any program");
+  command
+      ->add_option("--dev", words->devices,
+                   "trace this block device only (/dev/sdb, sdb1, 8:16; repeatable); else all that "
+                   "are mounted")
+      ->type_name("DEV");
+  command->add_option("-p,--pid", words->pid, "report the stalls of this process only")
+      ->type_name("PID");
+  command->add_option("-d,--duration", words->duration, "end after this time, like 20s")
+      ->type_name("TIME");
+  add_output_options(*command, words->output);
+  command->add_option("command", words->command, "a program to run; tracing ends with it")
+      ->type_name("-- CMD ...");
+  command->footer(
+      "Ends with CMD, after -d, or at Ctrl-C; the report follows. With CMD the exit status is "
+      "CMD's,\nand 125 if stalltrace itself failed.\n\n"
+      "Examples:\n"
+      "  stalltrace trace -d 20s\n"
+      "  stalltrace trace --dev /dev/sdb --threshold 50ms --json r.json\n"
+      "  stalltrace trace --dev sdb -- fio job.fio");
+  command->callback([words, &status] {
+    try {
+      status = trace(*words);
+    } catch (const Error& error) {
+      if (words->command.empty()) throw;
+      throw Error(ExitCode::kTracerFailed, error.what());
+    }
+  });
+}
+
+}  // namespace stalltrace::cli

@@ -1,0 +1,157 @@
+#include "userspace/cli/tracing.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "userspace/base/error.h"
+#include "userspace/base/version.h"
+#include "userspace/blame/explain.h"
+#include "userspace/blame/summary.h"
+#include "userspace/cli/assemble.h"
+#include "userspace/kernel/capabilities.h"
+#include "userspace/kernel/counters.h"
+#include "userspace/kernel/symbols.h"
+#include "userspace/model/trace.h"
+
+namespace stalltrace::cli {
+namespace {
+
+using kernel::Device;
+
+// Attaching sends interrupts to every CPU; what they disturb is over by then.
+constexpr auto kSettle = std::chrono::milliseconds(100);
+
+class SymbolResolver : public model::StackResolver {
+ public:
+  explicit SymbolResolver(const kernel::SymbolTable& symbols) : symbols_(symbols) {}
+  std::vector<std::string_view> frames(std::span<const uint64_t> addresses) override {
+    std::vector<std::string_view> names;
+    names.reserve(addresses.size());
+    for (uint64_t address : addresses) names.push_back(symbols_.name_of_return(address));
+    return names;
+  }
+
+ private:
+  const kernel::SymbolTable& symbols_;
+};
+
+std::vector<capture::TracedDisk> traced_disks(const std::vector<Device>& devices) {
+  std::map<uint32_t, std::vector<uint32_t>> by_disk;
+  for (const Device& device : devices) {
+    std::vector<uint32_t>& devs = by_disk[device.disk];
+    devs.push_back(device.disk);
+    devs.push_back(device.kdev);
+    if (device.st_dev != 0) devs.push_back(device.st_dev);
+  }
+  if (by_disk.size() > wire::WIRE_DEVICES) {
+    throw usage_error("{} devices are too many to trace at once (at most {}): choose with --dev",
+                      by_disk.size(), static_cast<int>(wire::WIRE_DEVICES));
+  }
+  std::vector<capture::TracedDisk> disks;
+  for (auto& [disk, devs] : by_disk) disks.push_back({disk, std::move(devs)});
+  return disks;
+}
+
+}  // namespace
+
+class Tracing::Impl {
+ public:
+  explicit Impl(TracingOptions options)
+      : options_(std::move(options)),
+        symbols_(kernel::SymbolTable::load()),
+        resolver_(symbols_),
+        trace_(surroundings()),
+        capture_({.disks = traced_disks(options_.devices),
+                  .threshold_ns = options_.threshold_ns,
+                  .disabled_hooks = options_.disabled_hooks},
+                 symbols_, [this](std::span<const std::byte> event) { trace_.add(event); }) {
+    std::this_thread::sleep_for(kSettle);
+  }
+
+  void open_window() {
+    before_ = count_outside(options_.devices);
+    capture_.open_window();
+  }
+
+  void close_window() {
+    capture_.close_window();
+    after_ = count_outside(options_.devices);
+  }
+
+  [[nodiscard]] uint64_t start_ns() const { return capture_.start_ns(); }
+
+  [[nodiscard]] report::Report make_report() {
+    trace_.set_window(capture_.start_ns(), capture_.end_ns());
+    trace_.seal();
+    std::vector<blame::Stall> stalls = blame::explain_all(trace_, options_.threshold_ns);
+    if (options_.only_pid) {
+      std::erase_if(stalls, [&](const blame::Stall& s) { return s.task.pid != *options_.only_pid; });
+    }
+    blame::Summary summary = blame::summarize(trace_, stalls);
+    kernel::Capabilities host = kernel::detect_capabilities();
+
+    report::Report report;
+    report.version = STALLTRACE_VERSION;
+    report.kernel = host.release;
+    report.arch = host.arch;
+    report.cpus = host.cpus;
+    report.start_unix_ns = capture_.start_unix_ns();
+    report.start_ns = capture_.start_ns();
+    report.end_ns = capture_.end_ns();
+    report.threshold_ns = options_.threshold_ns;
+    report.stalls = std::move(stalls);
+    add_hooks(report, capture_.hooks());
+    add_devices(report, options_.devices);
+    add_histograms(report, capture_.histograms(), summary);
+    add_summary(report, summary, options_.devices);
+    add_outside_counts(report, options_.devices, before_, after_);
+    add_loss(report, capture_.losses(), summary);
+    add_overhead(report, capture_.cost());
+    return report;
+  }
+
+ private:
+  model::Surroundings surroundings() {
+    auto device_of = [this](uint32_t dev) -> const Device* {
+      for (const Device& device : options_.devices) {
+        if (device.kdev == dev || device.st_dev == dev || device.disk == dev) return &device;
+      }
+      return nullptr;
+    };
+    return {.stacks = &resolver_,
+            .disk_of =
+                [device_of](uint32_t dev) {
+                  const Device* device = device_of(dev);
+                  return device != nullptr ? device->disk : dev;
+                },
+            .device_name =
+                [device_of](uint32_t dev) {
+                  const Device* device = device_of(dev);
+                  if (device == nullptr) return kernel::kdev_text(dev);
+                  return dev == device->disk ? device->disk_name : device->name;
+                },
+            .mount_point =
+                [device_of](uint32_t dev) {
+                  const Device* device = device_of(dev);
+                  return device != nullptr ? device->mountpoint : std::string();
+                }};
+  }
+
+  TracingOptions options_;
+  kernel::SymbolTable symbols_;
+  SymbolResolver resolver_;
+  model::Trace trace_;
+  OutsideCounts before_, after_;
+  capture::Capture capture_;  // last: its reader feeds what is above
+};
+
+Tracing::Tracing(TracingOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+Tracing::~Tracing() = default;
+void Tracing::open_window() { impl_->open_window(); }
+void Tracing::close_window() { impl_->close_window(); }
+uint64_t Tracing::start_ns() const { return impl_->start_ns(); }
+report::Report Tracing::make_report() { return impl_->make_report(); }
+
+}  // namespace stalltrace::cli

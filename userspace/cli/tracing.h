@@ -1,0 +1,51 @@
+// One tracing session: which devices, the capture, the model it feeds, and the report at the end.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "userspace/capture/capture.h"
+#include "userspace/kernel/devices.h"
+#include "userspace/report/report.h"
+
+namespace stalltrace::cli {
+
+struct TracingOptions {
+  std::vector<kernel::Device> devices;
+  uint64_t threshold_ns = 10'000'000;
+  std::vector<std::string> disabled_hooks;
+  std::optional<uint32_t> only_pid;  // stalls of this process only; others still explain them
+};
+
+class Tracing {
+ public:
+  // Loads and attaches. Throws a refused Error where that is not possible.
+  explicit Tracing(TracingOptions options);
+  ~Tracing();
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+
+  void open_window();
+  void close_window();
+  [[nodiscard]] uint64_t start_ns() const;
+
+  // After close_window. Without probe and workload, which the caller adds.
+  [[nodiscard]] report::Report make_report();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// Of the file system that holds `path`, its external journal's disk included. Throws a usage
+// Error for a path that is not there, or that has no block device below it.
+std::vector<kernel::Device> devices_for_path(const std::string& path);
+// Of a block device, by node, name (sdb, sdb1) or MAJOR:MINOR, with the file systems on it.
+std::vector<kernel::Device> devices_for_name(const std::string& name);
+// Every mounted file system on a block device.
+std::vector<kernel::Device> all_devices();
+
+}  // namespace stalltrace::cli

@@ -1,0 +1,34 @@
+// Distributions from the kernel side's log-linear histograms and from plain samples.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "bpf/wire.h"
+#include "userspace/report/report.h"
+
+namespace stalltrace::report {
+
+// Index of the bucket that counts `ns`. The BPF programs compute the same: below WIRE_HIST_SUB the
+// value itself, above it WIRE_HIST_SUB buckets per power of two; the last bucket takes the rest.
+size_t bucket_of(uint64_t ns);
+
+// Smallest value of a bucket, and one past its largest. `index` < WIRE_HIST_BUCKETS.
+uint64_t bucket_low_ns(size_t index);
+uint64_t bucket_end_ns(size_t index);
+
+// What stands for the values of a bucket: off by 1/32 at most.
+uint64_t bucket_mid_ns(size_t index);
+
+// Count, mean and max are exact; quantiles are a bucket's middle, never over the max.
+Dist dist_of(const wire::wire_hist& hist);
+
+// The same over several histograms (one per CPU).
+Dist dist_of(std::span<const wire::wire_hist> hists);
+
+// Exact; quantiles are samples (nearest rank). The unit is that of the samples.
+Dist dist_of_samples(std::vector<uint64_t> samples);
+
+}  // namespace stalltrace::report

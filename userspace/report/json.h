@@ -1,0 +1,27 @@
+// A report as JSON, schema `stalltrace/1`.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "userspace/report/report.h"
+
+namespace stalltrace::report {
+
+inline constexpr std::string_view kSchema = "stalltrace/1";
+
+// What was not measured is left out. All strings are valid UTF-8, whatever bytes the report holds.
+nlohmann::ordered_json to_json(const Report& report);
+
+// The same as text, indented, with a line end.
+std::string json_text(const Report& report);
+
+// Microseconds with at most three decimals; exact for anything under 104 days.
+nlohmann::ordered_json us_json(uint64_t ns);
+
+// A `{dist}` of times in microseconds, and one of plain numbers (callers per flush).
+nlohmann::ordered_json times_json(const Dist& dist);
+nlohmann::ordered_json numbers_json(const Dist& dist);
+
+}  // namespace stalltrace::report

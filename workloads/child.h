@@ -1,0 +1,14 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include "workloads/channel.h"
+#include "workloads/scenario.h"
+
+namespace stalltrace::workloads {
+
+// The life of a load's process, told over `channel` (see child.cc for the messages). Returns when
+// its files are gone; `parent` is the process that has to be alive.
+void run_child(const Scenario& scenario, Channel& channel, pid_t parent);
+
+}  // namespace stalltrace::workloads

@@ -1,0 +1,76 @@
+// The files of a load: made before it starts, removed after it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "workloads/scenario.h"
+
+namespace stalltrace::workloads {
+
+// An owned file descriptor.
+class File {
+ public:
+  File() = default;
+  explicit File(int fd) : fd_(fd) {}
+  File(File&& other) noexcept : fd_(other.release()) {}
+  File& operator=(File&& other) noexcept;
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File();
+  [[nodiscard]] int get() const { return fd_; }
+  int release();
+
+ private:
+  int fd_ = -1;
+};
+
+struct FileSpec {
+  std::string path;
+  uint64_t bytes = 0;
+  Fill fill = Fill::kPreallocate;
+};
+
+struct LayoutHooks {
+  // The files that are about to be made, and will have to be removed whatever happens.
+  std::function<void(const std::vector<std::string>&)> announce;
+  // Bytes done and to do; false cancels.
+  std::function<bool(uint64_t, uint64_t)> progress;
+};
+
+class FileSet {
+ public:
+  // Makes the files that do not exist yet. One that exists must be a regular file of at least its
+  // size; its contents will be overwritten by the load, it is neither resized nor removed. Ends
+  // with one syncfs per directory, so that the load does not begin with the commit of its layout.
+  //
+  // False: cancelled. Throws a usage Error for a directory or file that cannot be used, a refused
+  // one without the permission, a failed one when space runs out or I/O fails. Whatever was made
+  // has been removed again then.
+  bool create(const std::vector<FileSpec>& specs, const LayoutHooks& hooks);
+
+  // Removes what create() made. Files that vanished meanwhile are no error.
+  void remove_created() noexcept;
+
+  [[nodiscard]] size_t created() const { return created_.size(); }
+  [[nodiscard]] size_t reused() const { return reused_; }
+
+ private:
+  bool fill_all(const std::vector<FileSpec>& missing, const LayoutHooks& hooks);
+
+  std::vector<std::string> created_;
+  size_t reused_ = 0;
+};
+
+// Opens a file of the load. A file system without direct I/O is a usage Error, and so is a block
+// size it cannot do.
+File open_for_load(const std::string& path, bool write, bool read, bool direct,
+                   uint64_t block_bytes);
+
+// False where the file system takes O_DIRECT but goes through the page cache all the same (ext4
+// with data=journal says so in statx; kernels before 6.1 say nothing).
+bool is_direct(int fd);
+
+}  // namespace stalltrace::workloads

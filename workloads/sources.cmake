@@ -1,0 +1,27 @@
+add_library(st_workloads STATIC
+  block_order.cc
+  channel.cc
+  child.cc
+  distribution.cc
+  fio_job.cc
+  job_worker.cc
+  layout.cc
+  libaio_engine.cc
+  load.cc
+  mount_name.cc
+  ops_log.cc
+  probe_worker.cc
+  process.cc
+  results.cc
+  scenario.cc
+  sync_worker.cc
+  uring_engine.cc
+  worker.cc)
+target_link_libraries(st_workloads
+  PUBLIC st_base nlohmann_json::nlohmann_json Threads::Threads
+  PRIVATE ${LIBAIO} PkgConfig::LIBURING PkgConfig::MOUNT)
+
+# A scenario without tracing, to try a load or compare it with fio. Not installed.
+add_executable(st_loadgen EXCLUDE_FROM_ALL loadgen_main.cc
+  ${CMAKE_SOURCE_DIR}/userspace/cli/scenario_options.cc)
+target_link_libraries(st_loadgen PRIVATE st_workloads CLI11::CLI11)
