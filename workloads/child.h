@@ -7,8 +7,8 @@
 
 namespace stalltrace::workloads {
 
-// The life of a load's process, told over `channel` (see child.cc for the messages). Returns when
-// its files are gone; `parent` is the process that has to be alive.
-void run_child(const Scenario& scenario, Channel& channel, pid_t parent);
+// The life of a load's process, told over `channel` (see child.cc for the messages); `parent` is
+// the process that has to be alive. Ends the process.
+[[noreturn]] void run_child(const Scenario& scenario, Channel& channel, pid_t parent);
 
 }  // namespace stalltrace::workloads

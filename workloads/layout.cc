@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <map>
 #include <random>
+#include <set>
 #include <utility>
 
 #include "userspace/base/error.h"
@@ -88,7 +89,7 @@ bool check_existing(const FileSpec& spec) {
   return true;
 }
 
-// False: cancelled. Throws std::pair<int, ...> through file_error; ENOSPC is returned in `error`.
+// False: cancelled. An errno goes to `error`.
 bool write_fully(int fd, const FileSpec& spec, int& error,
                  const std::function<bool(uint64_t)>& progress) {
   std::vector<char> block(kFillBlock);
@@ -149,31 +150,34 @@ int File::release() {
   return std::exchange(fd_, -1);
 }
 
-bool FileSet::create(const std::vector<FileSpec>& specs, const LayoutHooks& hooks) {
-  std::vector<FileSpec> missing;
+void FileSet::check(const std::vector<FileSpec>& specs) {
+  missing_.clear();
+  reused_ = 0;
   std::map<std::string, uint64_t> needed;
+  std::set<std::string> seen;
   for (const FileSpec& spec : specs) {
-    bool repeated = std::any_of(missing.begin(), missing.end(),
-                                [&](const FileSpec& other) { return other.path == spec.path; });
-    if (repeated) continue;
+    if (!seen.insert(spec.path).second) continue;
     check_directory(directory_of(spec.path));
     if (check_existing(spec)) {
       ++reused_;
       continue;
     }
-    missing.push_back(spec);
+    missing_.push_back(spec);
     needed[directory_of(spec.path)] += spec.bytes;
   }
   for (const auto& [directory, bytes] : needed) {
     uint64_t available = available_bytes(directory);
     if (bytes > available) throw no_space(directory, bytes, available);
   }
+}
+
+bool FileSet::create(const LayoutHooks& hooks) {
   std::vector<std::string> paths;
-  for (const FileSpec& spec : missing) paths.push_back(spec.path);
+  for (const FileSpec& spec : missing_) paths.push_back(spec.path);
   hooks.announce(paths);
   try {
-    if (fill_all(missing, hooks)) {
-      sync_directories(missing);
+    if (fill_all(hooks)) {
+      sync_directories(missing_);
       return true;
     }
   } catch (...) {
@@ -184,11 +188,11 @@ bool FileSet::create(const std::vector<FileSpec>& specs, const LayoutHooks& hook
   return false;
 }
 
-bool FileSet::fill_all(const std::vector<FileSpec>& missing, const LayoutHooks& hooks) {
+bool FileSet::fill_all(const LayoutHooks& hooks) {
   uint64_t total = 0;
-  for (const FileSpec& spec : missing) total += spec.bytes;
+  for (const FileSpec& spec : missing_) total += spec.bytes;
   uint64_t done = 0;
-  for (const FileSpec& spec : missing) {
+  for (const FileSpec& spec : missing_) {
     File file(open(spec.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (file.get() < 0) throw file_error(spec.path, "create", errno);
     created_.push_back(spec.path);

@@ -42,14 +42,16 @@ struct LayoutHooks {
 
 class FileSet {
  public:
-  // Makes the files that do not exist yet. One that exists must be a regular file of at least its
-  // size; its contents will be overwritten by the load, it is neither resized nor removed. Ends
-  // with one syncfs per directory, so that the load does not begin with the commit of its layout.
-  //
-  // False: cancelled. Throws a usage Error for a directory or file that cannot be used, a refused
-  // one without the permission, a failed one when space runs out or I/O fails. Whatever was made
-  // has been removed again then.
-  bool create(const std::vector<FileSpec>& specs, const LayoutHooks& hooks);
+  // Looks at what is there and changes nothing. A file that exists must be a regular file of at
+  // least its size; its contents will be overwritten by the load, it is neither resized nor
+  // removed. Throws a usage Error for a directory or file that cannot be used, a refused one
+  // without the permission, a failed one without the space.
+  void check(const std::vector<FileSpec>& specs);
+
+  // Makes the files that check() found missing. Ends with one syncfs per directory, so that the
+  // load does not begin with the commit of its layout. False: cancelled. Throws as check() does,
+  // and a failed Error when I/O fails. Whatever was made has been removed again then.
+  bool create(const LayoutHooks& hooks);
 
   // Removes what create() made. Files that vanished meanwhile are no error.
   void remove_created() noexcept;
@@ -58,8 +60,9 @@ class FileSet {
   [[nodiscard]] size_t reused() const { return reused_; }
 
  private:
-  bool fill_all(const std::vector<FileSpec>& missing, const LayoutHooks& hooks);
+  bool fill_all(const LayoutHooks& hooks);
 
+  std::vector<FileSpec> missing_;
   std::vector<std::string> created_;
   size_t reused_ = 0;
 };

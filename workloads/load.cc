@@ -47,6 +47,7 @@ Load::~Load() {
 }
 
 bool Load::prepare(const LayoutHooks& hooks) {
+  files_.check(file_specs(scenario_));
   const OpsLogSpec& log = scenario_.ops_log;
   if (!log.path.empty()) {
     ops_log_ = File(open(log.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -55,7 +56,7 @@ bool Load::prepare(const LayoutHooks& hooks) {
     }
   }
   make_workers();
-  if (!files_.create(file_specs(scenario_), hooks)) return false;
+  if (!files_.create(hooks)) return false;
   try {
     open_files();
     launch();

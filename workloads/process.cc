@@ -58,12 +58,8 @@ WorkloadProcess::WorkloadProcess(const Scenario& scenario) : keep_files_(scenari
   if (pid_ < 0) throw failed_error("cannot start the workload's process: {}", std::strerror(errno));
   if (pid_ > 0) return;
   close_all_but(childs.get());
-  {
-    Channel channel(std::move(childs));
-    run_child(scenario, channel, parent);
-  }
-  // Nothing of the parent's (buffered output, files, destructors) is this process's to end.
-  _exit(0);
+  Channel channel(std::move(childs));
+  run_child(scenario, channel, parent);
 }
 
 WorkloadProcess::~WorkloadProcess() {

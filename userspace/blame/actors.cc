@@ -97,6 +97,18 @@ Cause Explainer::cycle(const TaskName& task, Span span, const Trail& trail) cons
   return cause;
 }
 
+// ": do_get_write_access < ext4_dirty_inode", "" without a stack.
+const std::string& Explainer::where(const model::Wait& wait) {
+  auto [known, is_new] = wheres_.try_emplace(wait.stack);
+  if (is_new) {
+    for (std::string_view frame : kernel::meaningful(trace_.frames(wait), 4)) {
+      known->second += known->second.empty() ? ": " : " < ";
+      known->second += frame;
+    }
+  }
+  return known->second;
+}
+
 // Were the task's sleeps recorded then? If so, a time without one is time on a CPU. A journal
 // thread's are while it commits; between commits it is idle, and that is not recorded.
 bool Explainer::is_watched(const TaskName& task, Span span) const {
@@ -119,13 +131,9 @@ Causes Explainer::timeline(const TaskName& task, Span span, const Trail& trail) 
   for (const model::Wait& wait : trace_.waits_of(task.tid, span)) {
     tiling.put(wait.blocked(), [&](Span piece) {
       Causes causes = explain_wait(wait, piece, here);
-      std::string where(kernel::name_of(class_of(wait)));
-      for (std::string_view frame : kernel::meaningful(trace_.frames(wait), 4)) {
-        where += where.find(' ') == std::string::npos ? ": " : " < ";
-        where += frame;
-      }
       causes.front().evidence.insert(causes.front().evidence.begin(),
-                                     fmt::format("{} slept in {}", text_of(task), where));
+                                     fmt::format("{} slept in {}{}", text_of(task),
+                                                 kernel::name_of(class_of(wait)), where(wait)));
       return causes;
     });
     tiling.put(wait.runnable(),

@@ -77,7 +77,7 @@ kernel::WaitClass Explainer::class_of(const model::Wait& wait) {
   return static_cast<WaitClass>(known);
 }
 
-kernel::WaitClass Explainer::classify(const model::Wait& wait) const {
+kernel::WaitClass Explainer::classify(const model::Wait& wait) {
   if (wait.has(wire::WAIT_PREEMPTED)) return WaitClass::kCpuWait;
   kernel::WaitContext context;
   context.journal_thread =
@@ -86,7 +86,12 @@ kernel::WaitClass Explainer::classify(const model::Wait& wait) const {
   context.transaction_running = starting && wait.journal_tid != 0 && wait.journal_state == 0;
   const model::Call* call = trace_.call_of(wait);
   context.is_write = call == nullptr || writes(call->event.call);
-  WaitClass by_stack = kernel::classify(trace_.frames(wait), context);
+  // One stack is many waits'.
+  uint64_t key = uint64_t{wait.stack} << 3 | (context.journal_thread ? 4U : 0U) |
+                 (context.transaction_running ? 2U : 0U) | (context.is_write ? 1U : 0U);
+  auto [known, is_new] = by_stack_.try_emplace(key, WaitClass::kOther);
+  if (is_new) known->second = kernel::classify(trace_.frames(wait), context);
+  WaitClass by_stack = known->second;
   if (by_stack == WaitClass::kCommitLog) {
     const model::Commit* commit = commit_during(wait);
     return kernel::log_or_record(by_stack, wait.out_ns,

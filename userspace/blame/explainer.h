@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "userspace/blame/explain.h"
@@ -79,7 +80,7 @@ class Explainer {
   Part waiting_part(const model::Wait& wait, Span span, const Trail& trail);
 
   // classes.cc
-  kernel::WaitClass classify(const model::Wait& wait) const;
+  kernel::WaitClass classify(const model::Wait& wait);
   Causes explain_wait(const model::Wait& wait, Span span, const Trail& trail);
   Causes explain_other(const model::Wait& wait, Span span, const Trail& trail);
   Causes explain_knob(const model::Wait& wait, Span span, const Trail& trail);
@@ -100,6 +101,7 @@ class Explainer {
   Cause running(const TaskName& task, Span span, Sure sure) const;
   Cause unexplained(Span span, std::string text, CauseKind kind = CauseKind::kTask) const;
   Cause cycle(const TaskName& task, Span span, const Trail& trail) const;
+  const std::string& where(const model::Wait& wait);
   bool is_watched(const TaskName& task, Span span) const;
 
   // journal.cc
@@ -143,7 +145,9 @@ class Explainer {
   std::string request_text(const wire::wire_request_times& request) const;
 
   const model::Trace& trace_;
-  std::vector<uint8_t> classes_;
+  std::vector<uint8_t> classes_;  // by wait, as far as they were asked for
+  std::unordered_map<uint64_t, kernel::WaitClass> by_stack_;
+  std::unordered_map<uint32_t, std::string> wheres_;  // by stack
 };
 
 // The leaves under `causes`, each as sure as the weakest link above it.

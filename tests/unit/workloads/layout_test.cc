@@ -20,7 +20,8 @@ LayoutHooks no_hooks() {
 void expect_error(const std::vector<FileSpec>& specs, ExitCode code, const std::string& what) {
   FileSet files;
   try {
-    files.create(specs, no_hooks());
+    files.check(specs);
+    files.create(no_hooks());
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), code) << error.what();
@@ -42,9 +43,9 @@ TEST(FileSet, PreallocatesWritesAndRemoves) {
                           last_total = total;
                           return true;
                         }};
-  ASSERT_TRUE(files.create({{.path = dir.file("a"), .bytes = 1 << 20, .fill = Fill::kPreallocate},
-                            {.path = dir.file("b"), .bytes = 3 << 20, .fill = Fill::kWrite}},
-                           hooks));
+  files.check({{.path = dir.file("a"), .bytes = 1 << 20, .fill = Fill::kPreallocate},
+               {.path = dir.file("b"), .bytes = 3 << 20, .fill = Fill::kWrite}});
+  ASSERT_TRUE(files.create(hooks));
   EXPECT_EQ(announced, (std::vector<std::string>{dir.file("a"), dir.file("b")}));
   EXPECT_EQ(last_done, 4U << 20U);
   EXPECT_EQ(last_total, 4U << 20U);
@@ -63,9 +64,8 @@ TEST(FileSet, KeepsWhatExistedBefore) {
   TempDir dir;
   std::ofstream(dir.file("a")) << std::string(8192, 'x');
   FileSet files;
-  ASSERT_TRUE(
-      files.create({{.path = dir.file("a"), .bytes = 4096}, {.path = dir.file("b"), .bytes = 4096}},
-                   no_hooks()));
+  files.check({{.path = dir.file("a"), .bytes = 4096}, {.path = dir.file("b"), .bytes = 4096}});
+  ASSERT_TRUE(files.create(no_hooks()));
   EXPECT_EQ(files.reused(), 1U);
   EXPECT_EQ(files.created(), 1U);
   files.remove_created();
@@ -78,9 +78,8 @@ TEST(FileSet, KeepsWhatExistedBefore) {
 TEST(FileSet, OneFileForManyIsMadeOnce) {
   TempDir dir;
   FileSet files;
-  ASSERT_TRUE(
-      files.create({{.path = dir.file("a"), .bytes = 4096}, {.path = dir.file("a"), .bytes = 4096}},
-                   no_hooks()));
+  files.check({{.path = dir.file("a"), .bytes = 4096}, {.path = dir.file("a"), .bytes = 4096}});
+  ASSERT_TRUE(files.create(no_hooks()));
   EXPECT_EQ(files.created(), 1U);
   files.remove_created();
 }
@@ -90,9 +89,9 @@ TEST(FileSet, CancelLeavesNothing) {
   FileSet files;
   LayoutHooks hooks{.announce = [](const auto&) {},
                     .progress = [](uint64_t done, uint64_t) { return done < (5U << 20U); }};
-  EXPECT_FALSE(files.create({{.path = dir.file("a"), .bytes = 4 << 20, .fill = Fill::kWrite},
-                             {.path = dir.file("b"), .bytes = 4 << 20, .fill = Fill::kWrite}},
-                            hooks));
+  files.check({{.path = dir.file("a"), .bytes = 4 << 20, .fill = Fill::kWrite},
+               {.path = dir.file("b"), .bytes = 4 << 20, .fill = Fill::kWrite}});
+  EXPECT_FALSE(files.create(hooks));
   EXPECT_EQ(dir.files(), 0U);
 }
 
