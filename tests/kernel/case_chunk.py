@@ -1,7 +1,8 @@
 """The chunk server on emulated disks: slow flushes, no fault at all, and a busy innocent disk."""
 
-from lab import Disk, Failure, Folder, Recording, check, finish, judged, seed, tool
-from sources import kdev, read_ops, read_report
+from lab import (Disk, Failure, Folder, Recording, check, finish, interrupt, judged, report_of,
+                 seed, tool, wait_attached)
+from sources import kdev, read_ops
 
 OVER = 2.5  # a report may come this many seconds after the runtime, and then some
 
@@ -34,7 +35,7 @@ def slow_flushes(runtime, *options, flush="20ms", least=20):
                 load = chunk_server(folder, disk, recording, runtime, *options)
                 out, _ = finish(load, runtime * OVER + 30)
         check("device.flush" in out, "the text report does not name device.flush")
-        report = read_report(folder.file("report.json"))
+        report = report_of(folder)
         ops = read_ops(folder.file("ops.csv"))
         check(ops, "the op log is empty")
         judged(report, disk, recording.path, ops, stalls=least)
@@ -59,7 +60,7 @@ def quiet():
         with Disk(folder, "fast") as disk:
             with Recording(folder, [disk]) as recording:
                 finish(chunk_server(folder, disk, recording, 8, jobs=2), 60)
-        report = read_report(folder.file("report.json"))
+        report = report_of(folder)
         # Stalls that a noisy machine makes are all awake time, which the edges do not bound.
         judged(report, disk, recording.path, read_ops(folder.file("ops.csv")),
                checks=("sources", "completeness", "sums", "attribution", "counts", "loss"),
@@ -72,22 +73,23 @@ def decoy():
     with Folder() as folder:
         with Disk(folder, "slow", flush="20ms") as slow, Disk(folder, "decoy") as other:
             with Recording(folder, [slow, other]) as recording:
+                tracers = [recording.spawn(tool(), "trace", *words, follow=False) for words in (
+                    ("--dev", slow.device, "--dev", other.device, "--json",
+                     folder.file("both.json")),
+                    ("--dev", slow.device, "--json", folder.file("only.json")))]
+                for tracer in tracers:
+                    wait_attached(tracer)
                 slow.plan(faults(rng, 8))
-                tracer = recording.spawn(tool(), "trace", "--dev", slow.device, "--dev",
-                                         other.device, "-d", "9s", "--json",
-                                         folder.file("both.json"), follow=False)
-                only = recording.spawn(tool(), "trace", "--dev", slow.device, "-d", "9s", "--json",
-                                       folder.file("only.json"), follow=False)
                 loads = [recording.spawn("fio", *fio_words(disk, jobs)) for disk, jobs in
                          ((slow, 4), (other, 1))]
                 for load in loads:
                     finish(load, 60)
-                finish(tracer, 60)
-                finish(only, 60)
-        both = read_report(folder.file("both.json"))
+                for tracer in tracers:
+                    interrupt(tracer)
+        both = report_of(folder, "both.json")
         judged(both, slow, recording.path, innocent=[other], stalls=10,
                checks=("sources", "sums", "attribution", "flushes", "counts", "loss"))
-        only_report = read_report(folder.file("only.json"))
+        only_report = report_of(folder, "only.json")
         judged(only_report, slow, recording.path, innocent=[other], stalls=10,
                checks=("sources", "sums", "attribution", "flushes", "counts", "loss"))
         check_devices(both.json, {slow.kdev, other.kdev})

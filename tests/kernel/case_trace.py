@@ -6,18 +6,19 @@ import re
 import time
 
 from case_chunk import faults
-from lab import (HERE, MS, SECOND, Counters, Disk, Folder, Recording, check, finish, judged,
-                 monotonic_ns, run, seed, tool)
+from lab import (HERE, MS, SECOND, Counters, Disk, Folder, Recording, check, finish,
+                 interrupt, judged, monotonic_ns, report_of, run, seed, tool, wait_attached)
 from recorder import SYSCALLS
-from sources import Op, read_ops, read_report, read_trace
+from sources import Op, read_ops, read_trace
 
 UNITS = {"ns": 1, "us": 1000, "ms": MS, "s": SECOND, "min": 60 * SECOND}
-SETTLE = 2.5  # seconds in which a tracer has attached
 
 
 def trace(recording, *words):
-    """A tracer, running beside what it traces."""
-    return recording.spawn(tool(), "trace", *words, follow=False)
+    """A tracer that has attached, beside what it traces."""
+    tracer = recording.spawn(tool(), "trace", *words, follow=False)
+    wait_attached(tracer)
+    return tracer
 
 
 def calls_of(trace_path, least=MS):
@@ -48,9 +49,8 @@ def foreign():
         log = folder.file("fio")
         with Disk(folder, "slow", flush="20ms") as disk:
             with Recording(folder, [disk], calls=("io_submit", "fdatasync")) as recording:
-                tracer = trace(recording, "--dev", disk.device, "-d", f"{runtime + 6}s", "--json",
+                tracer = trace(recording, "--dev", disk.device, "--json",
                                folder.file("report.json"))
-                time.sleep(SETTLE)
                 disk.plan(faults(rng, runtime))
                 to_unix = time.time_ns() - monotonic_ns()
                 fio = recording.spawn("fio", f"--write_lat_log={log}", "--log_unix_epoch=1",
@@ -60,8 +60,8 @@ def foreign():
                                          str(runtime), disk.mountpoint)
                 finish(fio, runtime * 4)
                 pings, _ = finish(ioping, runtime * 4)
-                finish(tracer, runtime * 4)
-        report = read_report(folder.file("report.json"))
+                interrupt(tracer)
+        report = report_of(folder)
         judged(report, disk, recording.path, calls_of(recording.path), stalls=20)
         compare_fio_log(report, log, to_unix)
         compare_ioping(report, pings)
@@ -118,7 +118,7 @@ def trace_command():
                     tool(), "trace", "--json", folder.file("report.json"), "--",
                     *writer(folder, disk, "--threads", "3", "--loops", "20", "--status", "7"))
                 finish(command, 60, status=7)
-            report = read_report(folder.file("report.json"))
+            report = report_of(folder)
             for words, status in ((["--json", folder.file("none/r.json"), "--", "true"], 125),
                                   (["--threshold", "fast", "--", "true"], 125),
                                   (["--", "true"], 0), (["--", "sh", "-c", "exit 3"], 3),
@@ -138,14 +138,14 @@ def counts():
             with Recording(folder, [disk]) as recording:
                 run("sync", "-f", disk.mountpoint)
                 counters = Counters(disk)
-                tracer = trace(recording, "--dev", disk.device, "-d", "9s", "--json",
+                tracer = trace(recording, "--dev", disk.device, "--json",
                                folder.file("report.json"))
-                time.sleep(SETTLE)
                 for options in (["--loops", "150"], ["--loops", "80", "--overwrite"]):
                     finish(recording.spawn(*writer(folder, disk, "--threads", "3", *options)), 60)
-                finish(tracer, 60)
+                run("sync", "-f", disk.mountpoint)
+                interrupt(tracer)
                 growth = counters.growth()
-        report = read_report(folder.file("report.json"))
+        report = report_of(folder)
         print(f"outside: {growth}")
         check(growth["commits"] > 100 and growth["flushes"] > growth["commits"],
               f"too little happened: {growth}")
@@ -158,20 +158,20 @@ def cut():
     with Folder() as folder:
         with Disk(folder, "slow", flush="1ms") as disk:
             with Recording(folder, [disk]) as recording:
-                disk.plan([(0, 1.5, "flush", "5s")])
+                disk.plan([(0, 1.5, "flush", "6s")])
                 began = monotonic_ns()
                 load = recording.spawn(*writer(folder, disk, "--loops", "3", "--pause", "0.7"))
                 time.sleep(0.5)
-                inside = trace(recording, "--dev", disk.device, "-d", "2s", "--json",
-                               folder.file("inside.json"))
-                after = trace(recording, "--dev", disk.device, "-d", "8s", "--json",
-                              folder.file("after.json"))
+                inside = recording.spawn(tool(), "trace", "--dev", disk.device, "-d", "1s",
+                                         "--json", folder.file("inside.json"), follow=False)
+                after = recording.spawn(tool(), "trace", "--dev", disk.device, "-d", "8s",
+                                        "--json", folder.file("after.json"), follow=False)
                 finish(inside, 60)
                 finish(after, 60)
                 finish(load, 60)
         for name, expected in (("after", {"cut": "start"}),
                                ("inside", {"unfinished": True})):
-            report = read_report(folder.file(f"{name}.json"))
+            report = report_of(folder, f"{name}.json")
             stalls = [stall for stall in report.stalls if stall["kind"] == "fsync"]
             check(stalls, f"{name}: the stall under way is not reported")
             first = stalls[0]
@@ -180,7 +180,6 @@ def cut():
                   f"{first.get('unfinished', False)}")
             for key, value in expected.items():
                 check(first.get(key) == value, f"{name}: {key} is {first.get(key)}, not {value}")
-            # The first fsync takes two flushes of 5 s, or one and some more.
             check(first["start_us"] < 0.2e6, f"{name}: it begins at {first['start_us']} us")
             check(any(root["cause"] == "device.flush" and root["us"] > 0.9 * first["duration_us"]
                       for root in first["roots"]), f"{name}: its roots are {first['roots']}")

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(HERE), "oracle"))
 
 import judge  # noqa: E402
 from recorder import Recorder, monotonic_ns  # noqa: E402
-from sources import kdev, read_trace, read_truth  # noqa: E402
+from sources import kdev, read_report, read_trace, read_truth  # noqa: E402
 
 SKIPPED = 77
 MS = 1_000_000
@@ -164,6 +164,15 @@ class Disk:
             print(failure)
 
 
+def report_of(folder, name="report.json"):
+    path = folder.file(name)
+    try:
+        return read_report(path)
+    except (OSError, ValueError, KeyError) as error:
+        raise Failure(f"no report in {name} ({os.path.exists(path) and os.path.getsize(path)} "
+                      f"bytes): {error}") from None
+
+
 class Counters:
     """The kernel's own counts of a disk with a journal."""
 
@@ -195,7 +204,7 @@ class Recording:
         self.recorder = Recorder(f"kt-{os.getpid()}-{name}", self.path,
                                  [disk.kdev for disk in disks], calls)
         for disk in disks:
-            self.recorder.follow_journals(disk.short)
+            self.recorder.follow_helpers(disk.short)
         self.processes = []
 
     def __enter__(self):
@@ -240,8 +249,29 @@ def finish(process, timeout, status=0):
     return out, err
 
 
-def interrupt(process):
+def wait_attached(process):
+    """Returns once a tracer has attached its programs: its links are there, and no more come."""
+    def links():
+        folder = f"/proc/{process.pid}/fd"
+        try:
+            return sum("bpf" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
+        except OSError:
+            return 0
+
+    last, since = 0, time.monotonic()
+    deadline = since + 30
+    while last == 0 or time.monotonic() - since < 0.7:
+        check(process.poll() is None, f"the tracer ended at once: {process.args[4:]}")
+        check(time.monotonic() < deadline, "the tracer does not attach within 30 s")
+        if links() != last:
+            last, since = links(), time.monotonic()
+        time.sleep(0.05)
+
+
+def interrupt(process, timeout=30):
+    """Ctrl-C: the report follows."""
     process.send_signal(signal.SIGINT)
+    return finish(process, timeout)
 
 
 def judged(report, disk, trace_path, ops=None, checks=judge.CHECKS, growth=None, innocent=(),
@@ -254,11 +284,6 @@ def judged(report, disk, trace_path, ops=None, checks=judge.CHECKS, growth=None,
     print(verdict.text(), flush=True)
     check(verdict.ok, "the judge found faults: " + "; ".join(verdict.failures[:3]))
     return inputs
-
-
-def read_json(path):
-    with open(path) as file:
-        return json.load(file)
 
 
 def wait_until(condition, seconds, what):

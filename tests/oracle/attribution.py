@@ -19,8 +19,9 @@ class Leaf:
     end: int
     cause: str
     dev: int | None
-    tid: int
+    tid: int  # task.cpu: who ran
     sure: str
+    waiter: int = 0  # task.runnable: who waited for a CPU; the root names what ran there
 
 
 @dataclass
@@ -70,7 +71,7 @@ def leaves_of(report, stall):
         start, end = report.span(item)
         dev = kdev(root["dev"]) if root.get("dev") else None
         leaves.append(Leaf(start, end, root["cause"], dev, root.get("tid", 0),
-                           root.get("sure", "measured")))
+                           root.get("sure", "measured"), item.get("tid", 0)))
         return True
 
     return leaves if all(walk(part) for part in stall.get("parts", [])) and leaves else None
@@ -100,11 +101,12 @@ class Judge:
             own = union(running, [] if self.threads.known(tid) else device["idle"])
             return own, []
         if leaf.cause in ("task.runnable", "task.cpu"):
+            holder = leaf.tid if leaf.cause == "task.cpu" else leaf.waiter
             other = []
-            if leaf.tid and leaf.tid != tid:
-                other = self.threads.runnable(leaf.tid, start, end)
+            if holder and holder != tid:
+                other = self.threads.runnable(holder, start, end)
                 if leaf.cause == "task.cpu":
-                    other = union(other, self.threads.running(leaf.tid, start, end))
+                    other = union(other, self.threads.running(holder, start, end))
             own = union(runnable, running if leaf.cause == "task.cpu" else [])
             claim = subtract(intersect(other, blocked), device["idle"])
             return union(own, other, idle), claim

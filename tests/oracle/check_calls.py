@@ -18,6 +18,11 @@ class Tolerance:
     ns: int = 200_000
     over: float = 1.02  # of the threshold: must be reported
     under: float = 0.98  # of the threshold: must not be reported
+    # On a shared machine an interrupt, or the hypervisor, may come between the workload's clock and
+    # its call: the call is shorter than the clock says. So many times, by so much, it may be.
+    noisy_share: float = 0.01
+    noisy_calls: int = 2
+    noise_ns: int = 5_000_000
 
     def of(self, duration):
         return max(self.share * duration, self.ns)
@@ -31,6 +36,7 @@ class Calls:
     reported: int = 0
     matched: int = 0
     failures: list = field(default_factory=list)
+    noisy: list = field(default_factory=list)  # failures that may be the machine's noise
     other_kinds: int = 0  # reported for threads of the workload, of kinds that it does not log
 
 
@@ -87,6 +93,9 @@ class CallCheck:
                     result.failures.append(
                         f"the workload knows no such call: {stall['kind']} of tid {tid} at "
                         f"{self.at(start)}, {ms(stall['duration_us'] * NS_PER_US)}")
+        if len(result.noisy) > max(self.tolerance.noisy_calls,
+                                   self.tolerance.noisy_share * result.expected):
+            result.failures += result.noisy
         return result
 
     def check_op(self, op, by_tid, matched, result):
@@ -103,7 +112,8 @@ class CallCheck:
         name = self.name(op)
         if stall is None:
             if must:
-                result.failures.append(f"missing: {name}")
+                near = seen < self.tolerance.over * self.report.threshold + self.tolerance.noise_ns
+                (result.noisy if near else result.failures).append(f"missing: {name}")
             return
         if stall["kind"] not in CALL_KINDS[op.kind]:
             result.failures.append(f"{name}: reported as {stall['kind']}")
@@ -123,7 +133,8 @@ class CallCheck:
             if duration > seen + allowed:
                 result.failures.append(f"{name}: reported with {ms(duration)}")
         elif not seen - allowed - slack <= duration <= seen + allowed:
-            result.failures.append(
+            noise = seen - self.tolerance.noise_ns <= duration <= seen
+            (result.noisy if noise else result.failures).append(
                 f"{name}: reported with {ms(duration)}, allowed are {ms(allowed)} of difference")
 
     def check_async(self):
@@ -157,7 +168,7 @@ class CallCheck:
                                    f"{sum(present):.3f}, not {one['duration_us']} us")
 
     def find_request(self, op, by_user_id, by_tid):
-        for kind, one in by_user_id.get(op.id, []) or by_tid.get(op.tid, []):
+        for kind, one in by_user_id.get(op.id, []) if by_user_id else by_tid.get(op.tid, []):
             start = self.report.at(one["start_us"])
             if kind in ASYNC_KINDS[op.kind] and abs(start - op.start) <= self.near(op):
                 yield one

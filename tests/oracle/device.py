@@ -45,6 +45,26 @@ class Device:
                 "idle": subtract([(start, end)], union(flush, read, write))}
 
 
+def settle_unfinished(requests, truth):
+    """Ends of requests whose completion was not traced, by the server's log; without it they say
+    nothing. (A kernel may hide what happens while certain tasks run, interrupts included.)"""
+    by_offset = {}
+    for one in truth:
+        by_offset.setdefault((one.op == "flush", one.offset), []).append(one)
+    settled = []
+    for request in requests:
+        if not request.finished:
+            flush = request.op == "flush"
+            key = flush, 0 if flush else request.sector * 512
+            served = [one for one in by_offset.get(key, [])
+                      if request.start <= one.start and one.end <= request.end]
+            if not served:
+                continue
+            request.end = served[0].end
+        settled.append(request)
+    return settled
+
+
 def flushes_disagree(truth, requests, slack=2_000_000):
     """Flushes of the server that the trace of the driver does not contain: a broken judge."""
     flush = union([(r.start - slack, r.end + slack) for r in requests if r.op == "flush"])

@@ -5,6 +5,7 @@ overrun is counted and the judge refuses such a trace.
 """
 
 import os
+import re
 import subprocess
 import time
 
@@ -13,6 +14,7 @@ BLOCK = ("block/block_rq_issue", "block/block_rq_complete", "block/block_rq_requ
 JOURNAL = ("jbd2/jbd2_start_commit", "jbd2/jbd2_end_commit")
 SCHED = ("sched/sched_switch", "sched/sched_waking")
 NOBODY = str(2**22 - 1)  # a filter that matches no task, until one is followed
+KBLOCKD = re.compile(r"kworker/\d+:\d+H")
 SYSCALLS = {"io_submit": 209, "fsync": 74, "fdatasync": 75, "io_uring_enter": 426}
 
 
@@ -112,15 +114,16 @@ class Recorder:
         for tid in os.listdir(f"/proc/{pid}/task"):
             self.tasks.append("set_event_pid", f"{tid}\n")
 
-    def follow_journals(self, disk):
-        """The jbd2 threads of /dev/`disk`, to tell a busy journal thread from a slow device."""
+    def follow_helpers(self, disk):
+        """The jbd2 threads of /dev/`disk` and the workers that send flushes to its driver: what
+        they wait for is not the device's doing."""
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
                 with open(f"/proc/{pid}/comm") as file:
                     comm = file.read().strip()
             except OSError:
                 continue
-            if comm.startswith(f"jbd2/{disk}-"):
+            if comm.startswith((f"jbd2/{disk}-", "ksoftirqd/")) or KBLOCKD.match(comm):
                 self.tasks.append("set_event_pid", f"{pid}\n")
 
     def stop(self):

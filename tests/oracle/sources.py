@@ -72,7 +72,7 @@ class Request:
     end: int
     sector: int
     sectors: int
-    finished: bool = True
+    finished: bool = True  # else `end` is only the latest that it can be
 
 
 @dataclass
@@ -91,7 +91,8 @@ class Trace:
     lost: int = 0
     requests: dict = field(default_factory=dict)  # kdev -> [Request]
     commits: dict = field(default_factory=dict)  # kdev -> [Commit]
-    unmatched: int = 0
+    unmatched: int = 0  # completions without an issue
+    unseen: int = 0  # requests whose completion was not traced
     switches: list = field(default_factory=list)  # (ns, prev_pid, prev_state, next_pid)
     wakings: list = field(default_factory=list)  # (ns, pid)
     calls: list = field(default_factory=list)  # (syscall, tid, start, end, result)
@@ -168,7 +169,15 @@ class TraceReader:
         dev, op, sector, sectors = kdev(match[1]), op_of(match[2]), int(match[3]), int(match[4])
         request = Request(op, when, 0, sector, sectors)
         self.trace.requests.setdefault(dev, []).append(request)
-        self.open_requests.setdefault(self.key(dev, op, sector), []).append(request)
+        waiting = self.open_requests.setdefault(self.key(dev, op, sector), [])
+        if op == "flush" and waiting:
+            # A queue has one flush in flight: the completion of the one before was not traced.
+            self.unseen_end(waiting.pop(), when)
+        waiting.append(request)
+
+    def unseen_end(self, request, latest):
+        request.end, request.finished = latest, False
+        self.trace.unseen += 1
 
     def requeue(self, _when, _, rest):
         match = RQ_COMPLETE.match(rest)
@@ -220,7 +229,7 @@ class TraceReader:
     def finish(self):
         for waiting in self.open_requests.values():
             for request in waiting:
-                request.end, request.finished = self.trace.end, False
+                self.unseen_end(request, self.trace.end)
 
 
 def read_trace(*paths):

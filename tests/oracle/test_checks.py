@@ -19,8 +19,31 @@ class Completeness(Case):
 
     def test_missing_probe(self):
         verdict = self.check(lambda i: i.ops.append(
-            Op(9, "probe_submit", 13, START + SECOND, START + SECOND + 11 * MS)))
+            Op(9, "probe_submit", 13, START + SECOND, START + SECOND + 16 * MS)))
         self.assert_fails(verdict, "completeness", "missing: probe_submit id 9")
+
+    def test_near_misses_are_few(self):
+        def add(inputs, count):
+            inputs.ops += [Op(9, "probe_submit", 13, start, start + 11 * MS) for start in
+                           range(START + SECOND, START + SECOND + count * SECOND, SECOND)]
+
+        self.assert_ok(self.check(lambda i: add(i, 2)))
+        self.assert_fails(self.check(lambda i: add(i, 3)), "completeness",
+                          "missing: probe_submit id 9")
+
+    def test_longer_than_the_clock_says(self):
+        def lengthen(inputs):
+            inputs.report.stalls[0]["duration_us"] *= 1.013
+
+        self.assert_fails(self.check(lengthen), "completeness", "allowed are")
+
+    def test_under_the_threshold(self):
+        def shorten(inputs):
+            op = inputs.ops[0]
+            op.end = op.start + 10 * MS
+            inputs.report.stalls[0]["duration_us"] = 9950.0
+
+        self.assert_fails(self.check(shorten), "completeness", "under the threshold")
 
     def test_wrong_duration(self):
         def shorten(inputs):
@@ -241,6 +264,14 @@ class Counts(Case):
         self.assert_ok(run(inputs, ("counts",)))
         inputs.growth = {"commits": 4, "flushes": 3}
         self.assert_fails(run(inputs, ("counts",)), "counts", "3 reported, 4 counted")
+
+    def test_a_flush_hidden_from_the_trace(self):
+        inputs = perfect()
+        inputs.trace.requests[DISK][1].finished = False
+        inputs.report.json["flushes"][0]["count"] = 2
+        self.assert_ok(run(inputs, ("counts",)))
+        inputs.report.json["flushes"][0]["count"] = 1
+        self.assert_fails(run(inputs, ("counts",)), "counts", "its own outside count")
 
     def test_loss(self):
         inputs = perfect()

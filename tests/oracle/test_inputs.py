@@ -10,6 +10,7 @@ import unittest
 import check_report
 import intervals
 import judge
+from device import settle_unfinished
 from made_up import DISK, MS, SECOND, START, Case, flush_times, perfect, report_json, run
 from sources import Commit, Op, Trace, TraceReader, Truth, dev_name, read_ops, read_truth
 from threads import Threads
@@ -53,11 +54,25 @@ class Sources(Case):
         at = [(r.op, r.start // MS, r.end // MS, r.finished) for r in trace.requests[DISK]]
         self.assertEqual(at, [("read", 1000, 1350, True), ("flush", 1100, 1300, True),
                               ("write", 1200, 1250, True), ("read", 1500, 3000, False)])
-        self.assertEqual((trace.lost, trace.unmatched), (7, 1))
+        self.assertEqual((trace.lost, trace.unmatched, trace.unseen), (7, 1, 1))
         self.assertEqual(trace.commits[DISK], [Commit(5, 1600 * MS, 1700 * MS)])
         self.assertEqual(trace.calls, [(75, 46, 1800 * MS, 1900 * MS, -5)])
         self.assertEqual(trace.switches, [(1810 * MS, 46, "D", 0)])
         self.assertEqual(trace.wakings, [(1820 * MS, 46)])
+
+    def test_completions_that_were_not_traced(self):
+        trace = TraceReader().read([
+            f"k-1 [000] .....     {when}: block_rq_issue: 7,3 {rwbs} 0 () {sector} + {sectors} be,0,4 [k]"
+            for when, rwbs, sector, sectors in (("1.000000", "FF", 0, 0), ("1.100000", "WS", 8, 8),
+                                                ("1.200000", "FF", 0, 0), ("1.300000", "W", 16, 8))]
+            + ["k-1 [000] .....     1.400000: block_rq_complete: 7,3 FF () 0 + 0 none,0,0 [0]"])
+        self.assertEqual(trace.unseen, 3)
+        requests = trace.requests[DISK]
+        self.assertEqual([r.end // MS for r in requests], [1200, 1400, 1400, 1400])
+        truth = [Truth("flush", 1010 * MS, 1080 * MS), Truth("write", 1110 * MS, 1120 * MS, 4096, 9)]
+        settled = settle_unfinished(requests, truth)
+        self.assertEqual([(r.op, r.end // MS) for r in settled],
+                         [("flush", 1080), ("write", 1120), ("flush", 1400)])
 
     def test_csv(self):
         with tempfile.TemporaryDirectory() as folder:

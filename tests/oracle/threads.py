@@ -43,6 +43,11 @@ class Threads:
     def runnable(self, tid, start, end):
         return self.state_of[tid]["runnable"].within(start, end) if self.known(tid) else []
 
+    def others_runnable(self, tid, start, end):
+        """Time in which some other thread that is known had to wait for a CPU."""
+        return union(*(of["runnable"].within(start, end) for other, of in self.state_of.items()
+                       if other != tid))
+
     def blocked(self, tid, start, end):
         """All of [start, end) for a thread that was never seen."""
         awake = union(self.running(tid, start, end), self.runnable(tid, start, end))

@@ -19,7 +19,7 @@ constexpr int kMaxDepth = 16;
 constexpr uint64_t kSmallGapNs = 1'000'000;
 
 // From so many links on, runs of short ones are summed up by root.
-constexpr size_t kManyCauses = 16;
+constexpr size_t kManyCauses = 64;
 constexpr size_t kShortestRun = 4;
 constexpr uint64_t kShortShare = 100;  // of the whole
 
@@ -160,7 +160,9 @@ Causes Explainer::timeline(const TaskName& task, Span span, const Trail& trail) 
 // stay exact, the places inside the run do not.
 Causes Explainer::fold_short(const TaskName& task, Span span, Causes causes) const {
   if (causes.size() < kManyCauses) return causes;
-  auto is_short = [&](const Cause& cause) { return cause.ns < span.ns() / kShortShare; };
+  auto is_short = [&](const Cause& cause) {
+    return cause.causes.empty() && cause.ns < span.ns() / kShortShare;
+  };
   Causes folded;
   for (auto at = causes.begin(); at != causes.end();) {
     auto end = std::find_if_not(at, causes.end(), is_short);

@@ -16,9 +16,8 @@ constexpr uint32_t kOpMask = 0xff;
 constexpr uint32_t kOpRead = 0;
 constexpr uint32_t kOpFlush = 2;
 
-// What was with the device already completes in the first moments of a flush, what waited behind it
-// in the last.
-constexpr uint64_t kFlushMarginNs = 1'000'000;
+// From one flush to the next that is waiting already.
+constexpr uint64_t kBackToBackNs = 1'000'000;
 // No more than a queue's requests can complete so; a device that goes on working beside a flush
 // completes more.
 constexpr uint32_t kMostInFlight = 256;
@@ -40,6 +39,18 @@ bool is_own(const Flush& flush, const DeviceWait& wait) {
   if (member_of(flush, wait) != nullptr) return true;
   return wait.request && (wait.request->op & kOpMask) == kOpFlush &&
          wait.request->issue_ns == flush.device.start_ns;
+}
+
+// The contract's rule: while a device executes a flush and completes nothing else, waiting for any
+// of its requests is waiting for that flush. What it had begun before may still complete.
+bool holds_up_all(const Flush& flush) {
+  return flush.event.others_completed == 0 ||
+         (!flush.worked_beside && flush.event.others_completed <= kMostInFlight);
+}
+
+// A request that completed while the flush went on was not held up by it.
+bool outlives(uint64_t complete_ns, const Flush& flush) {
+  return complete_ns + model::kSameBatchNs >= flush.device.end_ns;
 }
 
 // From issue to completion; the wake-up after it belongs to it.
@@ -75,6 +86,10 @@ uint32_t Explainer::disk_of(const model::Wait& wait) const {
                  (wait.waker_request.disk == data || wait.waker_request.disk == log);
     return named ? wait.waker_request.disk : log;
   }
+  // Outside of a call what the kernel side notes as device is an earlier call's.
+  if (!wait.has(wire::WAIT_IN_CALL) && wait.has(wire::WAIT_WAKER_REQUEST)) {
+    return wait.waker_request.disk;
+  }
   uint32_t dev = wait.dev;
   if (dev == 0) {
     const model::Call* call = trace_.call_of(wait);
@@ -99,16 +114,6 @@ DeviceWait Explainer::device_wait(const model::Wait& wait, bool for_flush) const
     device.request = wait.waker_request;
   }
   return device;
-}
-
-// The contract's rule: while a device executes a flush and completes nothing else, waiting for any
-// of its requests is waiting for that flush.
-bool Explainer::holds_up_all(const Flush& flush) const {
-  if (flush.event.others_completed == 0) return true;
-  if (flush.event.others_completed > kMostInFlight) return false;
-  uint64_t margin = std::min(kFlushMarginNs, flush.device.ns() / 4);
-  return !trace_.completed_in(flush.event.disk,
-                              {flush.device.start_ns + margin, flush.device.end_ns - margin});
 }
 
 Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wait, bool own,
@@ -202,23 +207,27 @@ void Explainer::put_device(Tiling& tiling, const DeviceWait& wait) {
   if (wait.disk == 0) return;
   put_flushes(tiling, wait);
   put_slow_requests(tiling, wait);
-  if (!wait.for_flush || wait.commit_tid == 0) return;
-  // The commit record itself, between the flush before it and the flush after it, where the
-  // device has no FUA (block/blk-flush.c: PREFLUSH, DATA, POSTFLUSH).
-  uint64_t done_ns = 0;
-  for (const Flush* flush : trace_.flushes(wait.disk, tiling.whole())) {
-    if (!is_own(*flush, wait)) continue;
-    if (done_ns != 0) {
-      wire::wire_request_times record{};
-      record.disk = wait.disk;
-      record.op = 1;
-      record.sector = ~uint64_t{0};
-      tiling.put({done_ns, flush->device.start_ns}, [&](Span piece) {
-        return request_cause(record, piece, false, false, Sure::kInferred);
-      });
-    }
-    done_ns = flush->device.end_ns;
+}
+
+// The commit record itself, between the flush before it and the flush after it, where the device
+// has no FUA (block/blk-flush.c: PREFLUSH, DATA, POSTFLUSH).
+Cause Explainer::record_cause(const DeviceWait& wait, Span span, bool certain) const {
+  wire::wire_request_times record{};
+  record.disk = wait.disk;
+  record.op = 1;
+  record.sector = ~uint64_t{0};
+  for (const Request* request : trace_.requests(wait.disk, span)) {
+    bool fits = request->issue_ns + kBackToBackNs >= span.start_ns &&
+                request->issue_ns <= span.start_ns + kBackToBackNs &&
+                request->span.end_ns <= span.end_ns &&
+                request->span.end_ns + kBackToBackNs >= span.end_ns;
+    if (fits) record = request->event.times;
   }
+  Cause cause =
+      request_cause(record, span, false, false, certain ? Sure::kMeasured : Sure::kInferred);
+  cause.text = fmt::format("the commit record's own write between its two flushes of {}: {}",
+                           trace_.device_name(wait.disk), format_time(span.ns()));
+  return cause;
 }
 
 void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
@@ -239,7 +248,9 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
                  (own.empty() || std::any_of(own.begin(), own.end(), [&](const Flush* mine) {
                     return mine->event.queue == flush->event.queue;
                   }));
-    if (!ahead && !holds_up_all(*flush)) continue;
+    bool held_up =
+        holds_up_all(*flush) && (!wait.request || outlives(wait.request->complete_ns, *flush));
+    if (!ahead && !held_up) continue;
     tiling.put(flush->device,
                [&](Span piece) { return flush_cause(*flush, piece, wait, false, false); });
   }
@@ -250,7 +261,7 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
     uint64_t gap_start_ns = before.device.end_ns;
     if (next.device.start_ns <= gap_start_ns || next.event.first_queued_ns == 0 ||
         next.event.first_queued_ns > gap_start_ns ||
-        next.device.start_ns - gap_start_ns >= kFlushMarginNs || !holds_up_all(next)) {
+        next.device.start_ns - gap_start_ns >= kBackToBackNs || !holds_up_all(next)) {
       continue;
     }
     bool mine = wait.for_flush && is_own(next, wait);
@@ -260,13 +271,18 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
   }
   put_request(tiling, wait);
   uint64_t after_ns = 0;
+  bool with_data = false;
   for (const Flush* flush : own) {
     const wire::wire_flush_member* member = member_of(*flush, wait);
     uint64_t queued_ns = member != nullptr ? member->queued_ns : flush->event.first_queued_ns;
     if (after_ns == 0 && queued_ns != 0) {
       tiling.put({queued_ns, flush->device.start_ns},
                  [&](Span piece) { return flush_cause(*flush, piece, wait, true, true); });
+    } else if (after_ns != 0 && wait.commit_tid != 0) {
+      tiling.put({after_ns, flush->device.start_ns},
+                 [&](Span piece) { return record_cause(wait, piece, with_data); });
     }
+    with_data = with_data || (member != nullptr && member->has_data != 0);
     after_ns = flush->device.end_ns;
   }
 }
@@ -278,7 +294,8 @@ void Explainer::put_request(Tiling& tiling, const DeviceWait& wait) {
   tiling.put(until_woken(device, tiling.whole()), [&](Span piece) {
     return request_cause(request, piece, false, false, Sure::kMeasured);
   });
-  if (request.start_ns == 0) return;
+  // That a flush was queued from its first member on, its own flush tells better.
+  if (request.start_ns == 0 || (wait.for_flush && (request.op & kOpMask) == kOpFlush)) return;
   tiling.put({request.start_ns, request.issue_ns}, [&](Span piece) {
     return request_cause(request, piece, true, false, Sure::kMeasured);
   });
@@ -313,6 +330,11 @@ void Explainer::put_slow_requests(Tiling& tiling, const DeviceWait& wait) {
           continue;
         }
         Span covered{at_ns, until_woken(span_in(last), gap).end_ns};
+        for (const Flush* flush : trace_.flushes(wait.disk, covered)) {
+          if (!holds_up_all(*flush) || !outlives(last->span.end_ns, *flush)) continue;
+          tiling.put(flush->device.clip(covered).clip(gap),
+                     [&](Span piece) { return flush_cause(*flush, piece, wait, false, false); });
+        }
         tiling.put(covered.clip(gap), [&](Span piece) {
           return request_cause(last->event.times, piece, queued, last->unfinished(),
                                Sure::kInferred);

@@ -128,7 +128,7 @@ class Explainer {
   void put_flushes(Tiling& tiling, const DeviceWait& wait);
   void put_request(Tiling& tiling, const DeviceWait& wait);
   void put_slow_requests(Tiling& tiling, const DeviceWait& wait);
-  bool holds_up_all(const model::Flush& flush) const;
+  Cause record_cause(const DeviceWait& wait, Span span, bool certain) const;
   Cause flush_cause(const model::Flush& flush, Span span, const DeviceWait& wait, bool own,
                     bool queued) const;
   Cause request_cause(const wire::wire_request_times& request, Span span, bool queued, bool open,

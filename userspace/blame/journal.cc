@@ -45,9 +45,19 @@ bool contains(std::span<const std::string_view> frames, std::string_view name) {
 
 uint32_t Explainer::journal_dev(const model::Wait& wait) const {
   if (uint32_t own = trace_.journal_of(wait.task.tid); own != 0) return own;
-  if (wait.dev != 0) return wait.dev;
+  if (wait.waker_context == wire::WAKER_TASK) {
+    if (uint32_t wakers = trace_.journal_of(wait.waker.tid); wakers != 0) return wakers;
+  }
+  if (wait.dev != 0 && !trace_.commits(wait.dev).empty()) return wait.dev;
   const model::Call* call = trace_.call_of(wait);
-  return call != nullptr ? call->event.dev : 0;
+  if (call != nullptr) return call->event.dev;
+  // A worker outside of any call: the journal on the disk whose request ended the wait.
+  if (wait.has(wire::WAIT_WAKER_REQUEST)) {
+    for (uint32_t dev : trace_.journals()) {
+      if (trace_.disk_of(dev) == wait.waker_request.disk) return dev;
+    }
+  }
+  return wait.dev;
 }
 
 TaskName Explainer::journal_thread(uint32_t dev, Span near) const {
@@ -73,6 +83,12 @@ uint64_t Explainer::handles_end_ns(const Commit& commit, const model::Wait** las
     end_ns = wait.waking_ns;
     if (last_wait != nullptr) *last_wait = &wait;
   }
+  if (end_ns == commit.locked().start_ns) {
+    // Its sleep was not seen, but handles that were still open were.
+    for (const model::Handle* handle : trace_.handles(commit.event.dev, commit.event.tid)) {
+      if (handle->span.overlaps(commit.locked())) end_ns = std::max(end_ns, handle->span.end_ns);
+    }
+  }
   return std::min(end_ns, commit.locked().end_ns);
 }
 
@@ -86,7 +102,12 @@ Cause Explainer::handles(const Commit& commit, Span span, const Trail& trail) {
   // By stop time; only those that were open when the transaction was locked can hold it back.
   std::vector<const model::Handle*> late;
   for (const model::Handle* handle : trace_.handles(commit.event.dev, commit.event.tid)) {
-    if (handle->span.overlaps(commit.locked())) late.push_back(handle);
+    // A synchronous one may still sleep, its transaction held, after it has said goodbye.
+    bool lets_go_later = (handle->event.flags & wire::HANDLE_SYNC) != 0 ||
+                         (waker.tid != 0 && handle->event.task.tid == waker.tid);
+    bool open_then =
+        handle->span.overlaps(span) || (lets_go_later && handle->span.overlaps(commit.locked()));
+    if (open_then) late.push_back(handle);
   }
   const model::Handle* last = nullptr;
   for (const model::Handle* handle : late) {

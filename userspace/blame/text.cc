@@ -65,7 +65,10 @@ std::string_view handle_text(uint32_t type) {
 }
 
 std::string_view op_text(uint32_t op) {
-  constexpr std::array<std::string_view, 4> kNames{"read", "write", "flush", "discard"};
+  // enum req_op (include/linux/blk_types.h), the same from 5.15 on
+  constexpr std::array<std::string_view, 10> kNames{"read",    "write",        "flush",   "discard",
+                                                    "request", "secure erase", "request", "request",
+                                                    "request", "zeroing"};
   return pick(kNames, op & 0xff, "request");
 }
 

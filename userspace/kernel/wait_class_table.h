@@ -20,7 +20,7 @@ enum class Depends : uint8_t {
 // order: which functions are inlined or tail-called away differs from kernel to kernel, so that
 // neighbourhood means nothing. Only `leaf` looks at one frame, the innermost that is not generic.
 struct WaitRow {
-  std::string_view number = {};  // several rows may share one: they mean the same wait
+  std::string_view number = {};  // several rows may share one
   WaitClass wait_class = WaitClass::kOther;
   std::string_view leaf = {};
   std::string_view any = {};

@@ -87,10 +87,17 @@ struct Handle {
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::HANDLE_UNFINISHED) != 0; }
 };
 
+// A request that completes less than this before a flush completed with it, not beside it: a
+// soft interrupt completes a batch in one go.
+inline constexpr uint64_t kSameBatchNs = 300'000;
+
 struct Flush {
   wire::wire_flush event{};
   Span device;          // issue to completion
   uint64_t serial = 0;  // from 1, per disk, in order of issue
+  // A data request is known that was issued after the flush and completed before it: the device
+  // goes on working beside a flush.
+  bool worked_beside = false;
 
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::FLUSH_UNFINISHED) != 0; }
 };

@@ -151,7 +151,8 @@ void Trace::seal_waits() {
     if (wait.has(wire::WAIT_LOCK) && wait.lock_addr != 0) lock_waits_[wait.lock_addr].push_back(i);
     if (wait.has(wire::WAIT_WAKER_REQUEST) && (wait.waker_request.op & 0xff) != 2 &&
         wait.waker_request.bytes != 0) {
-      completions_[wait.waker_request.disk].push_back(wait.waker_request.complete_ns);
+      served_[wait.waker_request.disk].push_back(
+          {wait.waker_request.issue_ns, wait.waker_request.complete_ns});
     }
   }
   for (auto& [addr, ids] : lock_waits_) {
@@ -256,14 +257,29 @@ void Trace::seal_disks() {
       uint64_t end_ns = request.unfinished() ? window_.end_ns : request.event.times.complete_ns;
       request.span.end_ns = std::max(end_ns, request.span.start_ns);
       if (request.issue_ns == 0) request.issue_ns = request.span.end_ns;
-      if (!request.unfinished()) completions_[disk].push_back(request.span.end_ns);
+      if (!request.unfinished()) served_[disk].push_back({request.issue_ns, request.span.end_ns});
     }
     std::sort(line.items.begin(), line.items.end(), [](const Request& a, const Request& b) {
       return by_start_then_bytes(a, b, a.span.start_ns, b.span.start_ns);
     });
     line.index = index_of<Request>(line.items, [](const Request& r) { return r.span; });
   }
-  for (auto& [disk, times] : completions_) std::sort(times.begin(), times.end());
+  for (auto& [disk, served] : served_) {
+    std::sort(served.begin(), served.end(), [](Span a, Span b) { return a.start_ns < b.start_ns; });
+    auto line = flushes_.find(disk);
+    if (line == flushes_.end()) continue;
+    for (Flush& flush : line->second.items) {
+      auto issued_after = std::partition_point(served.begin(), served.end(), [&](Span request) {
+        return request.start_ns < flush.device.start_ns;
+      });
+      flush.worked_beside = std::any_of(
+          issued_after,
+          std::partition_point(
+              issued_after, served.end(),
+              [&](Span request) { return request.start_ns < flush.device.end_ns; }),
+          [&](Span request) { return request.end_ns + kSameBatchNs < flush.device.end_ns; });
+    }
+  }
 }
 
 std::span<const Wait> Trace::waits_of(uint32_t tid) const {
@@ -397,13 +413,6 @@ std::vector<uint32_t> Trace::disks() const {
   std::sort(disks.begin(), disks.end());
   disks.erase(std::unique(disks.begin(), disks.end()), disks.end());
   return disks;
-}
-
-bool Trace::completed_in(uint32_t disk, Span span) const {
-  auto times = completions_.find(disk);
-  if (times == completions_.end()) return false;
-  auto first = std::lower_bound(times->second.begin(), times->second.end(), span.start_ns);
-  return first != times->second.end() && *first < span.end_ns;
 }
 
 uint32_t Trace::disk_of(uint32_t dev) const {

@@ -80,8 +80,6 @@ class Trace {
   [[nodiscard]] std::span<const Request> requests(uint32_t disk) const;
   [[nodiscard]] std::vector<const Request*> requests(uint32_t disk, Span overlapping) const;
   [[nodiscard]] std::vector<uint32_t> disks() const;
-  // A data request is known to have completed in `span`.
-  [[nodiscard]] bool completed_in(uint32_t disk, Span span) const;
 
   [[nodiscard]] std::span<const Async> asyncs() const { return asyncs_; }
 
@@ -141,7 +139,7 @@ class Trace {
   std::map<Key, Range> handles_of_;  // (dev, tid)
   std::map<uint32_t, Line<Flush>> flushes_;
   std::map<uint32_t, Line<Request>> requests_;
-  std::map<uint32_t, std::vector<uint64_t>> completions_;
+  std::map<uint32_t, std::vector<Span>> served_;  // data requests, issue to completion
   std::vector<Async> asyncs_;
 };
 

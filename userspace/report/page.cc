@@ -1,6 +1,7 @@
 #include "userspace/report/page.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <utility>
 
@@ -32,6 +33,15 @@ std::string_view code_of(Ink ink) {
       break;
   }
   return "";
+}
+
+// "1.84 s" is not torn apart.
+bool is_figure_before_unit(std::string_view word, std::string_view rest) {
+  static constexpr std::array<std::string_view, 9> kUnits{"s",   "ms",  "us",  "ns", "%",
+                                                          "KiB", "MiB", "GiB", "B"};
+  if (word.empty() || word.back() < '0' || word.back() > '9') return false;
+  std::string_view unit = rest.substr(0, rest.find_first_of(" ,;:.)"));
+  return std::find(kUnits.begin(), kUnits.end(), unit) != kUnits.end();
 }
 
 // Fills lines with words, which may change ink within; a word longer than a line is broken.
@@ -160,11 +170,23 @@ void Page::wrapped_after(const Spans& beginning, size_t hanging, const Spans& sp
   };
   for (const Span& span : spans) {
     std::string_view text = span.text;
+    if (span.whole) {
+      end_word();
+      word.push_back(span);
+      end_word();
+      continue;
+    }
     while (!text.empty()) {
       size_t blank = std::min(text.find(' '), text.size());
       if (blank > 0) word.push_back({std::string(text.substr(0, blank)), span.ink});
-      if (blank < text.size()) end_word();
+      bool blank_follows = blank < text.size();
       text.remove_prefix(std::min(blank + 1, text.size()));
+      if (!blank_follows) continue;
+      if (!word.empty() && is_figure_before_unit(word.back().text, text)) {
+        word.push_back({" ", span.ink});
+      } else {
+        end_word();
+      }
     }
   }
   end_word();

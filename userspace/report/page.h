@@ -16,6 +16,7 @@ enum class Ink { kPlain, kBold, kDim, kRed, kYellow, kGreen, kCyan };
 struct Span {
   std::string text;
   Ink ink = Ink::kPlain;
+  bool whole = false;  // one word, whatever blanks are in it
 };
 using Spans = std::vector<Span>;
 

@@ -70,7 +70,7 @@ void print_context(Page& page, const Names& names, const Report& report) {
     if (!command.empty()) command += ' ';
     command += names.clean(word);
   }
-  if (!command.empty()) page.line({{command, Ink::kDim}});
+  if (!command.empty()) page.wrapped(0, 2, {{page.cut(command, 3 * page.width()), Ink::kDim}});
   std::string machine = fmt::format("{} traced", format_time(report.end_ns - report.start_ns));
   if (!report.kernel.empty()) {
     machine += fmt::format(" on Linux {} ({}, {})", names.clean(report.kernel),

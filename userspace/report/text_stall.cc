@@ -22,6 +22,8 @@ constexpr size_t kMostLevels = 40;
 constexpr size_t kRightEdge = 100;  // of a stall's first line, on wider terminals too
 constexpr size_t kLeastClass = 14;
 constexpr size_t kChainColumn = 10;  // below the time of the part
+constexpr size_t kBranch = 2;        // where a branch begins, and how wide its time is
+constexpr size_t kBranchTime = 9;
 
 // Causes of one text but for its figures, told once.
 struct Node {
@@ -44,7 +46,7 @@ struct Line {
   size_t indent = 0;
   std::string time;  // of one of several branches
   std::string text;
-  std::string sure;  // "(inferred: why)"; empty: measured
+  std::string sure;  // " (inferred)"; empty: measured
   Ink ink = Ink::kPlain;
 };
 
@@ -110,9 +112,9 @@ std::string tenths_text(uint64_t tenths) {
   return fmt::format("{}.{}", tenths / 10, tenths % 10);
 }
 
-std::string sure_mark(blame::Sure sure, std::string_view why = {}) {
+std::string sure_mark(blame::Sure sure) {
   if (sure == blame::Sure::kMeasured) return {};
-  return fmt::format(" ({}{}{})", blame::name_of(sure), why.empty() ? "" : ": ", why);
+  return fmt::format(" ({})", blame::name_of(sure));
 }
 
 class StallPrinter {
@@ -128,9 +130,6 @@ class StallPrinter {
     }
     pick_mark();
     for (const Row& row : rows_) time_width_ = std::max(time_width_, format_time(row.ns).size());
-    for (const auto& chain : chains_) {
-      for (const Line& line : chain) branch_width_ = std::max(branch_width_, line.time.size());
-    }
     for (size_t i = 0; i < visible_; ++i) {
       class_width_ = std::max(class_width_, class_of(i).size());
     }
@@ -176,27 +175,31 @@ class StallPrinter {
     if (causes.empty()) {
       const blame::Part& part = *rows_[row].members.front();
       leaves_.push_back({&part.root, row, 0, rows_[row].ns});
-      describe_own_root(row, part);
+      if (part.root.kind == blame::RootKind::kUnexplained) {
+        std::string text = "unexplained: nothing that was seen tells what this waited for";
+        chains_[row].push_back({0, "", text, "", Ink::kRed});
+      }
       return;
     }
-    add_links(row, causes, 0, format_time(rows_[row].ns), 0);
+    add_links(row, causes, {0, kBranch}, format_time(rows_[row].ns), 0);
   }
 
   // A part without causes explains itself, but not always fully by its class.
-  void describe_own_root(size_t row, const blame::Part& part) {
-    if (part.root.kind == blame::RootKind::kUnexplained) {
-      std::string text = "unexplained: nothing that was seen tells what this waited for";
-      chains_[row].push_back({0, "", text, "", Ink::kRed});
-    } else if (part.root.task.tid != 0 && part.root.task.tid != stall_.task.tid) {
-      std::string text = fmt::format(
-          "{} {}",
-          part.root.kind == blame::RootKind::kTaskRunnable ? "the CPU was running" : "because of",
-          names_.task(part.root.task));
-      chains_[row].push_back({0, "", text, sure_mark(part.root.sure), Ink::kPlain});
-    }
+  [[nodiscard]] std::string own_root(const blame::Part& part) const {
+    bool other = part.root.task.tid != 0 && part.root.task.tid != stall_.task.tid;
+    if (!part.causes.empty() || !other) return {};
+    bool cpu = part.root.kind == blame::RootKind::kTaskRunnable;
+    return fmt::format("{} {}", cpu ? "the CPU was running" : "because of",
+                       names_.task(part.root.task)) +
+           sure_mark(part.root.sure);
   }
 
-  void add_links(size_t row, const std::vector<const blame::Cause*>& causes, size_t indent,
+  // Where the next link stands when it is the only one, and where when there are several.
+  struct Indents {
+    size_t single, branch;
+  };
+
+  void add_links(size_t row, const std::vector<const blame::Cause*>& causes, Indents indents,
                  const std::string& time_above, size_t level) {
     std::vector<Node> nodes = merged(causes, true);
     if (nodes.size() > kMostBranches) nodes = merged(causes, false);
@@ -206,8 +209,9 @@ class StallPrinter {
       ++shown;
     }
     bool branches = shown > 1;
+    size_t indent = branches ? indents.branch : indents.single;
     for (size_t i = 0; i < shown; ++i) {
-      add_link(row, nodes[i], branches ? indent + 2 : indent, branches ? "" : time_above, level);
+      add_link(row, nodes[i], indent, branches ? "" : time_above, level);
     }
     uint64_t rest_ns = 0;
     size_t rest = 0;
@@ -216,7 +220,7 @@ class StallPrinter {
       rest += nodes[i].members.size();
     }
     if (rest > 0 && !is_small(rest_ns)) {
-      chains_[row].push_back({branches ? indent + 2 : indent, format_time(rest_ns),
+      chains_[row].push_back({indent, format_time(rest_ns),
                               fmt::format("in {}", counted(rest, "shorter link", "shorter links")),
                               "", Ink::kDim});
     }
@@ -227,17 +231,16 @@ class StallPrinter {
     const blame::Cause& cause = node.longest();
     std::string time = format_time(node.ns);
     std::string text = link_text(cause);
-    if (node.members.size() > 1) {
-      text += fmt::format(" (the longest of {} like it)", node.members.size());
-    }
     // A time is told where it is another than that of the line above; in front where branches
     // have to be compared.
     bool is_branch = time_above.empty();
-    bool says_time = text.find(time) != std::string::npos;
-    if (!is_branch && time != time_above && !says_time) text += fmt::format(": {}", time);
-    std::string_view why = cause.evidence.empty() ? std::string_view() : cause.evidence.front();
+    if (node.members.size() > 1) {
+      text += fmt::format(" (the longest of {} like it, {} in all)", node.members.size(), time);
+    } else if (!is_branch && time != time_above && text.find(time) == std::string::npos) {
+      text += fmt::format(": {}", time);
+    }
     chains_[row].push_back({indent, is_branch ? time : std::string(), std::move(text),
-                            sure_mark(cause.sure, names_.clean(why)), Ink::kPlain});
+                            sure_mark(cause.sure), Ink::kPlain});
     std::vector<const blame::Cause*> next;
     for (const blame::Cause* member : node.members) {
       for (const blame::Cause& deeper : member->causes) next.push_back(&deeper);
@@ -248,7 +251,8 @@ class StallPrinter {
     } else if (level == kMostLevels) {
       chains_[row].push_back({indent, "", "and so on: the JSON has the rest", "", Ink::kDim});
     } else {
-      add_links(row, next, indent, time, level + 1);
+      Indents deeper{is_branch ? indent + kBranchTime : indent, indent + kBranch};
+      add_links(row, next, deeper, time, level + 1);
     }
   }
 
@@ -261,7 +265,9 @@ class StallPrinter {
       text = fmt::format("commit {}: {}", names_.clean(cause.id), text);
     }
     std::string tid = fmt::format("[{}]", cause.task.tid);
-    bool named = cause.task.tid == 0 || cause.task.tid == stall_.task.tid ||
+    bool matters = cause.kind == blame::CauseKind::kHandle ||
+                   cause.kind == blame::CauseKind::kHolder || cause.kind == blame::CauseKind::kTask;
+    bool named = !matters || cause.task.tid == 0 || cause.task.tid == stall_.task.tid ||
                  cause.text.find(tid) != std::string::npos;
     if (!named) text += fmt::format(" ({})", names_.task(cause.task));
     return text;
@@ -325,8 +331,11 @@ class StallPrinter {
     if (row.members.size() > 1) detail = fmt::format("  {} times", row.members.size());
     std::string mark = mark_ == std::pair{i, size_t{0}} ? mark_text() : std::string();
     size_t used = columns_of(spans) + detail.size() + 2 + columns_of(std::string_view(mark));
-    std::string frames = stack(part.stack, page_.width() > used ? page_.width() - used : 0);
-    spans.push_back({detail + (frames.empty() ? "" : "  "), Ink::kPlain});
+    size_t room = page_.width() > used ? page_.width() - used : 0;
+    // Who had the CPU says more than the frames that were about to run.
+    std::string own = page_.cut(own_root(part), room);
+    std::string frames = own.empty() ? stack(part.stack, room) : std::string();
+    spans.push_back({detail + (frames.empty() && own.empty() ? "" : "  ") + own, Ink::kPlain});
     spans.push_back({frames, Ink::kDim});
     spans.push_back({mark, Ink::kGreen});
     page_.line(spans);
@@ -369,21 +378,11 @@ class StallPrinter {
     // Deep chains must not run out of the terminal.
     size_t column = std::min(kChainColumn + line.indent, page_.width() / 2);
     std::string beginning(column, ' ');
-    if (!line.time.empty()) beginning += fmt::format("{:<{}}  ", line.time, branch_width_);
+    if (!line.time.empty()) beginning += fmt::format("{:<{}}", line.time, kBranchTime);
     size_t hanging = beginning.size();
     Spans spans{{line.text, line.ink}, {line.sure, Ink::kYellow}};
-    if (marked) {
-      // The arrow stays on the line where there is room for all of it, else it has its own.
-      size_t all = hanging + columns_of(spans) + columns_of(std::string_view(mark_text()));
-      if (all <= page_.width()) {
-        spans.insert(spans.begin(), {beginning, Ink::kPlain});
-        spans.push_back({mark_text(), Ink::kGreen});
-        page_.line(spans);
-        return;
-      }
-    }
+    if (marked) spans.push_back({mark_text().substr(1), Ink::kGreen, true});
     page_.wrapped_after({{beginning, Ink::kPlain}}, hanging, spans);
-    if (marked) page_.line({{std::string(hanging - 2, ' ') + mark_text(), Ink::kGreen}});
   }
 
   void print_folded() {
@@ -396,9 +395,10 @@ class StallPrinter {
       parts += rows_[i].members.size();
     }
     if (parts == 0) return;
-    page_.line({{fmt::format("  and {} % in {}: {}", tenths_text(tenths),
-                             counted(parts, "shorter part", "shorter parts"), format_time(ns)),
-                 Ink::kDim}});
+    page_.line(
+        {{fmt::format("  and {} % in {}: {}", tenths == 0 ? "under 0.1" : tenths_text(tenths),
+                      counted(parts, "shorter part", "shorter parts"), format_time(ns)),
+          Ink::kDim}});
   }
 
   void print_root() {
@@ -431,7 +431,6 @@ class StallPrinter {
   std::vector<Leaf> leaves_;
   std::pair<size_t, size_t> mark_{SIZE_MAX, 0};
   size_t time_width_ = 6;
-  size_t branch_width_ = 0;
   size_t class_width_ = kLeastClass;
 };
 

@@ -52,6 +52,12 @@ bool ends(std::string_view text, std::string_view tail) {
   return text.size() > tail.size() && text.ends_with(tail);
 }
 
+// Of scalars only.
+bool is_flat(const Json& value) {
+  return std::none_of(value.begin(), value.end(),
+                      [](const Json& item) { return item.is_structured(); });
+}
+
 std::string_view last_key(std::string_view path) {
   size_t dot = path.rfind('.');
   return dot == std::string_view::npos ? path : path.substr(dot + 1);
@@ -84,6 +90,8 @@ class Flat {
     if (value.is_null() || depth > kMostDepth) return;
     if (is_dist(value)) {
       add_dist(path, value);
+    } else if (value.is_object() && !path.empty() && value.size() > 1 && is_flat(value)) {
+      put(path, members(value));
     } else if (value.is_object()) {
       for (const auto& [key, item] : value.items()) {
         add(path.empty() ? key : path + "." + key, item, depth + 1);
@@ -144,10 +152,7 @@ class Flat {
 
   // "size 4, name a; size 5, name b; and 30 more"
   void add_array(const std::string& path, const Json& array, size_t depth) {
-    bool flat = std::all_of(array.begin(), array.end(), [](const Json& item) {
-      return std::none_of(item.begin(), item.end(),
-                          [](const Json& x) { return x.is_structured(); });
-    });
+    bool flat = std::all_of(array.begin(), array.end(), is_flat);
     bool scalars = std::none_of(array.begin(), array.end(),
                                 [](const Json& item) { return item.is_structured(); });
     size_t most = scalars ? 16 : 4;
@@ -279,8 +284,9 @@ void print_probe(Page& page, const Names& names, const Report& report) {
     }
   }
   Flat flat(page, names);
+  if (probe.contains("latency_us")) flat.add("all", probe["latency_us"]);
   for (const auto& [key, value] : probe.items()) {
-    if (key != "requests") flat.add(key == "latency_us" ? "all requests" : key, value);
+    if (key != "requests" && key != "latency_us") flat.add(key, value);
   }
   flat.print();
 }

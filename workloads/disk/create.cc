@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
@@ -57,8 +59,22 @@ void check_options(const DiskOptions& options) {
   }
 }
 
+// Root in a container may lack it, and libfuse would then name a reason that has nothing to do
+// with it.
+bool may_mount() {
+  constexpr uint64_t kSysAdmin = 1ULL << 21;
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.compare(0, 7, "CapEff:") == 0) {
+      return (std::strtoull(line.c_str() + 7, nullptr, 16) & kSysAdmin) != 0;
+    }
+  }
+  return true;
+}
+
 void check_machine() {
   if (geteuid() != 0) throw refused_error("an emulated disk needs root (try sudo)");
+  if (!may_mount()) throw refused_error("an emulated disk needs CAP_SYS_ADMIN, to mount");
   const int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
   if (fd < 0) {
     throw refused_error("no FUSE here: /dev/fuse: {} (is the module 'fuse' there?)",

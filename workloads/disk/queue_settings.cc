@@ -47,8 +47,9 @@ void set(const std::string& disk, const std::string& name, const std::string& va
   const int error = errno;
   const std::string now = current(disk, name);
   if (!file || now != value) {
-    throw failed_error("cannot set {} to '{}' (it is '{}'): {}", queue_file(disk, name), value, now,
-                       std::strerror(error));
+    const ExitCode code = error == EINVAL ? ExitCode::kUsage : ExitCode::kFailed;
+    throw Error(code, fmt::format("cannot set {} to '{}' (it is '{}'): {}", queue_file(disk, name),
+                                  value, now, std::strerror(error)));
   }
 }
 

@@ -20,7 +20,8 @@ struct QueueSettings {
 // `disk` is the kernel's name: "loop3". Throws a failed Error.
 QueueSettings read_queue_settings(const std::string& disk);
 
-// Sets all and reads them back; a failed Error names the setting that did not take.
+// Sets all and reads them back. An Error names the setting that did not take: a usage Error if the
+// kernel does not know the value, else a failed one.
 void apply_queue_settings(const std::string& disk, const QueueSettings& wanted);
 
 }  // namespace stalltrace::disk

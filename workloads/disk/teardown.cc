@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <sstream>
 
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
@@ -16,6 +17,7 @@
 #include "workloads/disk/mounts.h"
 #include "workloads/disk/patience.h"
 #include "workloads/disk/process.h"
+#include "workloads/disk/truth_log.h"
 
 namespace stalltrace::disk {
 namespace {
@@ -47,6 +49,7 @@ class Teardown {
       if (record_.loop >= 0) remove_device();
       unmount_fuse();
       stop_processes();
+      tell_of_truth();
     }
     folder_.remove();
   }
@@ -220,6 +223,14 @@ class Teardown {
       say("the truth log's writer does not end: killed, the log is incomplete");
       send_signal(daemon_.logger, SIGKILL);
       wait_gone(daemon_.logger, kEndNs);
+    }
+  }
+
+  // The log goes with the folder, but whoever uses the truth log must know that it has a gap.
+  void tell_of_truth() const {
+    std::istringstream log(read_file(folder_.log_file()).value_or(""));
+    for (std::string line; std::getline(log, line);) {
+      if (line.compare(0, std::strlen(kTruthFailure), kTruthFailure) == 0) say(line);
     }
   }
 

@@ -61,7 +61,8 @@ void copy_truth(int pipe_fd, int file_fd) {
     // The disk goes on without its log: a full pipe would stop it.
     if (!failed && !write_all(file_fd, buffer.data(), static_cast<size_t>(bytes))) {
       failed = true;
-      fmt::print(stderr, "truth log: {}; it is incomplete from here on\n", std::strerror(errno));
+      fmt::print(stderr, "{}{}; it is incomplete from here on\n", kTruthFailure,
+                 std::strerror(errno));
     }
     flock(file_fd, LOCK_UN);
   }

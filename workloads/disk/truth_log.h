@@ -21,6 +21,9 @@ struct TruthLine {
 
 inline constexpr const char* kTruthHeader = "op,start_ns,end_ns,offset,bytes\n";
 
+// Begins the line on standard error (the daemon's log) that tells of a file that took no more.
+inline constexpr const char* kTruthFailure = "truth log: ";
+
 std::string format_truth_line(const TruthLine& line);
 
 class TruthWriter {

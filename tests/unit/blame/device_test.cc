@@ -56,6 +56,7 @@ TEST(Flush, OfAnotherDiskIsNeverBlamed) {
   events.call(kFio, wire::CALL_FDATASYNC, ms(100), ms(131));
   events.wait(kFio, ms(100), ms(131), ms(131))
       .stack(FLUSH_STACK)
+      .in_call(ms(100))
       .request(2, ~0ULL, ms(100), ms(101), ms(131), kDecoy);
   Events::member(events.flush(ms(100), ms(101), ms(131), kDecoy), kFio, ms(100));
   model::Trace trace = events.trace(ms(0), ms(200));
@@ -104,10 +105,24 @@ TEST(Write, BesideAFlushIsItsOwnTime) {
       .request(1, 800, ms(20), ms(30), ms(105));
   auto& flush = events.flush(ms(9), ms(10), ms(100));
   flush.others_completed = 3;
-  events.request(1, 700, ms(15), ms(16), ms(50));  // completed right in the middle of it
+  events.request(1, 700, ms(15), ms(16), ms(60));  // completed in the middle of it
   model::Trace trace = events.trace(ms(0), ms(200));
   EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"device.write loop0 75000000 measured",
                                                       "device.queue loop0 10000000 measured"}));
+}
+
+// What the device had begun before the flush may still complete during it.
+TEST(Write, BehindAFlushWhileTheDeviceFinishesTheRest) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(20), ms(100));
+  events.wait(kFio, ms(20), ms(100), ms(100))
+      .stack(DIO_STACK)
+      .in_call(ms(20))
+      .request(1, 800, ms(20), ms(20), ms(100));
+  events.flush(ms(9), ms(10), ms(100)).others_completed = 3;
+  events.request(1, 700, ms(5), ms(6), ms(30));
+  model::Trace trace = events.trace(ms(0), ms(200));
+  EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"device.flush loop0 80000000 measured"}));
 }
 
 TEST(Write, BetweenTwoFlushesWaitsForTheNext) {

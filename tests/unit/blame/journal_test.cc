@@ -161,6 +161,31 @@ TEST(Locked, AHandleThatWasNotSeenIsInferredFromTheWaker) {
             (Lines{"knob 4250 49000000 inferred", "task.runnable 1000000 inferred"}));
 }
 
+// Who let its handle go and came back for another is a victim as well, not the holder.
+TEST(Locked, AHandleThatEndedBeforeTheWaitDidNotCauseIt) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(20), ms(60));
+  events.wait(kFio, ms(20), ms(60), ms(60)).stack(LOCKED_STACK).woken_by(kJbd);
+  events.commit(7, kJbd, {0, ms(9), ms(10), ms(60), ms(60), ms(61), ms(62), ms(63), ms(64)});
+  events.handle(kFio, 7, 1, ms(8), ms(19));
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Stall stall = only_stall(trace);
+  EXPECT_EQ(stall.parts[0].causes.at(0).causes.at(0).text,
+            "the handle that held commit 7 back was not seen");
+  EXPECT_EQ(roots_of(stall.roots), (Lines{"unexplained 40000000 guess"}));
+}
+
+// A worker's own device is not known: its journal is that of the thread that woke it.
+TEST(Locked, AWorkersJournalIsItsWakers) {
+  const TaskId worker{900, "kworker/u4:1"};
+  Events events;
+  events.call(worker, wire::CALL_KWORKER, ms(10), ms(60));
+  events.wait(worker, ms(10), ms(60), ms(60)).dev(kDecoy).stack(LOCKED_STACK).woken_by(kJbd);
+  events.commit(7, kJbd, {0, ms(9), ms(10), 0, ms(60), ms(61), ms(62), ms(63), ms(64)});
+  model::Trace trace = events.trace(ms(0), ms(100));
+  EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"task.cpu 300 50000000 measured"}));
+}
+
 TEST(Locked, WithoutTheCommitIsUnexplained) {
   Events events;
   events.call(kFio, wire::CALL_WRITE, ms(10), ms(60));
@@ -289,10 +314,10 @@ TEST(Commit, ARecordWithoutFuaTakesTwoFlushes) {
   Events::member(events.flush(ms(10), ms(35), ms(60)), kJbd, ms(10), 5, true);
   model::Trace trace = events.trace();
   Stall stall = only_stall(trace);
-  // [10,12) queue, [12,30) flush, [30,35) the record, [35,60) flush. The request that ended the
-  // wait is the second flush, queued since 10.
+  // [10,12) queue, [12,30) flush, [30,35) the record, [35,60) flush.
   EXPECT_EQ(roots_of(stall.roots),
-            (Lines{"device.flush loop0 43000000 measured", "device.queue loop0 7000000 measured"}));
+            (Lines{"device.flush loop0 43000000 measured", "device.write loop0 5000000 measured",
+                   "device.queue loop0 2000000 measured"}));
 }
 
 TEST(Commit, FallsBackOnTheCommitThatEndedTheWait) {

@@ -117,6 +117,21 @@ TEST_F(DiskLife, AKilledServerLosesNoLineOfTheLog) {
   EXPECT_EQ(seen, kWrites);
 }
 
+TEST_F(DiskLife, AGapInTheTruthLogIsTold) {
+  std::filesystem::create_directory(mountpoint_);
+  ASSERT_EQ(mount("none", mountpoint_.c_str(), "tmpfs", 0, "size=16k"), 0) << std::strerror(errno);
+  options_.truth_path = mountpoint_ + "/truth.csv";
+  make();
+  open_device();
+  for (off_t i = 0; i < 1000; ++i) write_block(i * static_cast<off_t>(kBlock), 1);
+  close(device_fd_);
+  device_fd_ = -1;
+  std::string notices;
+  destroy(options_.name, [&](const std::string& text) { notices += text + "\n"; });
+  EXPECT_NE(notices.find("No space left"), std::string::npos) << notices;
+  ASSERT_EQ(umount(mountpoint_.c_str()), 0) << std::strerror(errno);
+}
+
 TEST_F(DiskLife, AStoppedServerDoesNotHoldUpDestroy) {
   make();
   make_file_system();
@@ -222,7 +237,7 @@ TEST_F(DiskLife, OptionsThatCannotBeAreRefusedBeforeAnythingIsMade) {
   }
   DiskOptions options = options_;
   options.scheduler = "nonsense";
-  EXPECT_EQ(code_of(options), ExitCode::kFailed);
+  EXPECT_EQ(code_of(options), ExitCode::kUsage);
   expect_nothing_left({});
 }
 

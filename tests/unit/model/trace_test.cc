@@ -208,7 +208,7 @@ TEST(Trace, MendsCommitsWhosePhasesAreOutOfOrder) {
   EXPECT_EQ(trace.oddities().impossible, 1U);
 }
 
-TEST(Trace, NumbersFlushesAndKnowsWhatCompleted) {
+TEST(Trace, NumbersFlushes) {
   Events events;
   events.flush(ms(50), ms(51), ms(60));
   events.flush(ms(1), ms(2), ms(10));
@@ -225,11 +225,20 @@ TEST(Trace, NumbersFlushesAndKnowsWhatCompleted) {
   EXPECT_EQ(flushes[2].device, (Span{ms(71), ms(100)}));
   EXPECT_EQ(trace.flushes(kDecoy)[0].event.first_queued_ns, 0U);
   EXPECT_EQ(trace.oddities().impossible, 2U);
-  EXPECT_TRUE(trace.completed_in(kDisk, {ms(45), ms(46)}));
-  EXPECT_TRUE(trace.completed_in(kDisk, {ms(46), ms(49)}));
-  EXPECT_FALSE(trace.completed_in(kDisk, {ms(46), ms(48)}));
-  EXPECT_FALSE(trace.completed_in(kDecoy, {ms(0), ms(100)}));
   EXPECT_EQ(trace.disks(), (std::vector<uint32_t>{kDisk, kDecoy}));
+}
+
+TEST(Trace, KnowsWhetherTheDeviceWorksBesideAFlush) {
+  Events events;
+  events.flush(ms(10), ms(10), ms(50));
+  events.request(1, 8, ms(5), ms(6), ms(30));         // begun before the flush
+  events.request(1, 16, ms(20), ms(21), us(49'800));  // completed with the flush
+  events.flush(ms(60), ms(60), ms(90));
+  events.wait(kFio, ms(61), ms(80), ms(80)).request(1, 24, ms(61), ms(61), ms(80));
+  events.request(1, 8, ms(61), ms(62), ms(70), kDecoy);
+  Trace trace = events.trace(ms(0), ms(100));
+  EXPECT_FALSE(trace.flushes(kDisk)[0].worked_beside);
+  EXPECT_TRUE(trace.flushes(kDisk)[1].worked_beside);
 }
 
 TEST(Trace, NamesEachStackOnceAndOnlyWhenAsked) {

@@ -289,7 +289,7 @@ TEST(Text, CountsStandBesideTheKernelsOwn) {
 TEST(Text, EveryFigureOfTheWorkloadIsThere) {
   std::string text = to_text(samples::full_report(), {100, false, false});
   for (const char* what : {"chunk-server", "libaio", "writes_per_s", "1234.6", "117.7 MiB",
-                           "20.0 s", "acknowledge", "8.12 ms", "1, 4, 8", "nested.ok"}) {
+                           "20.0 s", "acknowledge", "8.12 ms", "1, 4, 8", "errors 0, ok yes"}) {
     EXPECT_TRUE(has(text, what)) << what;
   }
 }
