@@ -1,13 +1,58 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Where asynchronous direct I/O begins and ends: iomap's tracepoints, from 6.6 on. */
 #include "bpf/async.bpf.h"
+#include "bpf/calls.bpf.h"
 
-static __always_inline u64 user_id_of(struct kiocb *iocb, u32 call)
+static __always_inline void begin_async(struct async_entry *entry, struct task_state *state,
+					struct file *file)
 {
-	if (call == CALL_IO_SUBMIT)
-		return BPF_CORE_READ((struct aio_kiocb *)iocb, ki_res.data);
-	/* io_uring keeps the kiocb at the beginning of the request. */
-	return BPF_CORE_READ((struct io_kiocb *)iocb, cqe.user_data);
+	name_current(&entry->task);
+	entry->call_ns = state->call_start_ns;
+	entry->begin_ns = 0;
+	entry->queued_ns = 0;
+	entry->issue_ns = 0;
+	entry->complete_ns = 0;
+	entry->ino = BPF_CORE_READ(file, f_inode, i_ino);
+	entry->offset = 0;
+	entry->sector = ~0ULL;
+	entry->dev = state->dev;
+	entry->dev_slot = state->dev_slot;
+	entry->flags = 0;
+}
+
+#define O_DIRECT 040000
+
+/* A request that cannot be started without blocking goes to a worker: it is followed from here, in
+ * the submitter, whoever starts it. */
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
+{
+	struct async_entry *entry;
+	struct task_state *state;
+	struct file *file;
+
+	if (!window_open || !req)
+		return 0;
+	state = current_state();
+	if (!state || state->call != CALL_IO_URING_ENTER)
+		return 0;
+	/* The file is looked up when the request is issued; a registered one has no number. */
+	if (BPF_CORE_READ(req, flags) & 1)
+		return 0;
+	file = file_of_fd((u32)BPF_CORE_READ(req, cqe.fd));
+	if (!state->dev_slot) {
+		state->user_id = BPF_CORE_READ(req, cqe.user_data);
+		set_file(state, file);
+	}
+	if (!state->dev_slot || !file || !(BPF_CORE_READ(file, f_flags) & O_DIRECT))
+		return 0;
+	entry = asyncs_insert(address_of(req));
+	if (!entry)
+		return 0;
+	begin_async(entry, state, file);
+	entry->user_id = BPF_CORE_READ(req, cqe.user_data);
+	entry->flags = ASYNC_URING;
+	return 0;
 }
 
 /* Locks and the journal are behind it, the bios are still to come. */
@@ -19,27 +64,19 @@ int BPF_PROG(iomap_dio_rw_begin, struct kiocb *iocb, struct iov_iter *iter)
 
 	if (!window_open || !iocb)
 		return 0;
-	state = current_state();
-	if (!state || !state->dev_slot || !call_is_async(state->call))
-		return 0;
-	entry = asyncs_insert(address_of(iocb));
-	if (!entry)
-		return 0;
-	name_current(&entry->task);
-	entry->call_ns = state->call_start_ns;
+	entry = asyncs_find(address_of(iocb));
+	if (!entry || !(entry->flags & ASYNC_URING)) {
+		state = current_state();
+		if (!state || !state->dev_slot || state->call != CALL_IO_SUBMIT)
+			return 0;
+		entry = asyncs_insert(address_of(iocb));
+		if (!entry)
+			return 0;
+		begin_async(entry, state, BPF_CORE_READ(iocb, ki_filp));
+		entry->user_id = BPF_CORE_READ((struct aio_kiocb *)iocb, ki_res.data);
+	}
 	entry->begin_ns = bpf_ktime_get_ns();
-	entry->queued_ns = 0;
-	entry->issue_ns = 0;
-	entry->complete_ns = 0;
-	entry->ino = BPF_CORE_READ(iocb, ki_filp, f_inode, i_ino);
-	entry->user_id = user_id_of(iocb, state->call);
 	entry->offset = BPF_CORE_READ(iocb, ki_pos);
-	entry->sector = ~0ULL;
-	entry->dev = state->dev;
-	entry->dev_slot = state->dev_slot;
-	entry->flags = 0;
-	if (state->call == CALL_IO_URING_ENTER)
-		entry->flags |= ASYNC_URING;
 	if (BPF_CORE_READ(iter, data_source))
 		entry->flags |= ASYNC_WRITE;
 	return 0;
@@ -58,19 +95,11 @@ static __always_inline void record_parts(struct async_entry *entry, u64 done)
 	record_hist(entry->dev_slot, kinds + 4, done - entry->complete_ns);
 }
 
-SEC("tp_btf/iomap_dio_complete")
-int BPF_PROG(iomap_dio_complete, struct kiocb *iocb, int error, s64 result)
+static __always_inline void finish_async(u64 key, struct async_entry *entry, s32 result)
 {
 	struct wire_async event = {};
-	struct async_entry *entry;
-	u64 now;
+	u64 now = bpf_ktime_get_ns();
 
-	if (!window_open || !iocb)
-		return 0;
-	entry = asyncs_find(address_of(iocb));
-	if (!entry)
-		return 0;
-	now = bpf_ktime_get_ns();
 	record_parts(entry, now);
 	if (now - entry->call_ns >= config.threshold_ns) {
 		event.header.kind = WIRE_ASYNC;
@@ -80,7 +109,7 @@ int BPF_PROG(iomap_dio_complete, struct kiocb *iocb, int error, s64 result)
 		event.flags = entry->flags;
 		event.ino = entry->ino;
 		event.user_id = entry->user_id;
-		event.iocb = address_of(iocb);
+		event.iocb = key;
 		event.call_ns = entry->call_ns;
 		event.begin_ns = entry->begin_ns;
 		event.queued_ns = entry->queued_ns;
@@ -90,9 +119,42 @@ int BPF_PROG(iomap_dio_complete, struct kiocb *iocb, int error, s64 result)
 		event.offset = entry->offset;
 		event.sector = entry->sector;
 		event.bytes = result > 0 ? (u32)result : 0;
-		event.result = error ? error : (s32)result;
+		event.result = result;
 		emit(&event, sizeof(event), LOSS_RING_OTHER);
 	}
-	asyncs_remove(address_of(iocb));
+	asyncs_remove(key);
+}
+
+SEC("tp_btf/iomap_dio_complete")
+int BPF_PROG(iomap_dio_complete, struct kiocb *iocb, int error, s64 result)
+{
+	struct async_entry *entry;
+	u64 key;
+
+	if (!window_open || !iocb)
+		return 0;
+	key = address_of(iocb);
+	entry = asyncs_find(key);
+	/* An io_uring request ends when its completion is posted. */
+	if (entry && !(entry->flags & ASYNC_URING))
+		finish_async(key, entry, error ? error : (s32)result);
+	return 0;
+}
+
+SEC("tp_btf/io_uring_complete")
+int BPF_PROG(io_uring_complete, void *ring, void *req)
+{
+	struct async_entry *entry;
+	u64 key = (u64)req;
+
+	if (!window_open)
+		return 0;
+	entry = asyncs_find(key);
+	if (!entry || !(entry->flags & ASYNC_URING))
+		return 0;
+	if (entry->begin_ns)
+		finish_async(key, entry, 0);
+	else
+		asyncs_remove(key); /* not direct I/O after all */
 	return 0;
 }

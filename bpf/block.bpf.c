@@ -47,6 +47,22 @@ static __always_inline bool is_flush_request(struct request *rq)
 	return (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH;
 }
 
+static __always_inline void note_member(struct wire_flush *flush, struct flush_bio *bio)
+{
+	if (flush->known_members < WIRE_FLUSH_MEMBERS) {
+		u32 index = flush->known_members & (WIRE_FLUSH_MEMBERS - 1);
+		struct wire_flush_member *known = &flush->member[index];
+
+		known->task = bio->task;
+		known->queued_ns = bio->queued_ns;
+		known->journal_tid = bio->journal_tid;
+		known->has_data = bio->has_data;
+		flush->known_members++;
+	}
+	if (!flush->first_queued_ns || bio->queued_ns < flush->first_queued_ns)
+		flush->first_queued_ns = bio->queued_ns;
+}
+
 /* The requests that a flush serves hang on the flush queue's running list; it does not change
  * until the flush ends (blk_kick_flush toggles the pending index before it issues). */
 static __always_inline void read_members(struct wire_flush *flush, struct request *rq)
@@ -64,28 +80,31 @@ static __always_inline void read_members(struct wire_flush *flush, struct reques
 	for (int i = 0; i < 64; ++i) {
 		struct request *member;
 		struct flush_bio *bio;
-		u64 key;
+		u64 bio_key;
 
 		if (!at || at == head)
 			break;
 		member = (void *)at - link;
-		key = (u64)BPF_CORE_READ(member, biotail);
-		bio = flush_bios_find(key);
+		bio_key = (u64)BPF_CORE_READ(member, biotail);
+		bio = flush_bios_find(bio_key);
 		flush->members++;
 		if (bio) {
-			if (flush->known_members < WIRE_FLUSH_MEMBERS) {
-				u32 at_member = flush->known_members & (WIRE_FLUSH_MEMBERS - 1);
-				struct wire_flush_member *known = &flush->member[at_member];
+			note_member(flush, bio);
+			if (bio->has_data) {
+				struct flush_bio *sequence = flush_sequences_insert((u64)member);
 
-				known->task = bio->task;
-				known->queued_ns = bio->queued_ns;
-				known->journal_tid = bio->journal_tid;
-				known->has_data = bio->has_data;
-				flush->known_members++;
+				if (sequence) {
+					*sequence = *bio;
+					sequence->queued_ns = 0;
+				}
 			}
-			if (!flush->first_queued_ns || bio->queued_ns < flush->first_queued_ns)
-				flush->first_queued_ns = bio->queued_ns;
-			flush_bios_remove(key);
+			flush_bios_remove(bio_key);
+		} else {
+			bio = flush_sequences_find((u64)member);
+			if (bio && bio->queued_ns) {
+				note_member(flush, bio);
+				flush_sequences_remove((u64)member);
+			}
 		}
 		at = BPF_CORE_READ(at, next);
 	}
@@ -110,27 +129,56 @@ static __always_inline void flush_issued(struct request *rq, u32 disk, u32 slot)
 	flush->known_members = 0;
 	flush->error = 0;
 	flush->flags = 0;
+	flush->overtaken_ns = 0;
+	name_current(&flush->issuer);
 	read_members(flush, rq);
+	state->flush_issued_ns = flush->issue_ns;
+	state->overtaken_ns = 0;
 	__sync_fetch_and_add(&state->flushes_in_flight, 1);
-	flush->others_completed = state->completed_beside_flush;
+	flush->overtaken = state->overtaken;
 	if (bpf_map_update_elem(&flushes, &key, flush, BPF_ANY))
 		count_loss(LOSS_TABLE_FULL);
+}
+
+/* It was in the device when the window opened. */
+static __always_inline void cut_flush(struct wire_flush *flush, struct request *rq, u32 disk)
+{
+	flush->header.kind = WIRE_FLUSH;
+	flush->disk = disk;
+	flush->queue = BPF_CORE_READ(rq, mq_hctx, queue_num);
+	flush->first_queued_ns = 0;
+	flush->issue_ns = window_open_ns;
+	flush->members = 0;
+	flush->known_members = 0;
+	flush->overtaken = 0;
+	flush->flags = FLUSH_CUT_START;
+	flush->overtaken_ns = 0;
+	flush->issuer.tid = 0;
 }
 
 static __always_inline void flush_completed(struct request *rq, u32 slot, s32 error,
 					    struct wire_request_times *times)
 {
-	u32 index = slot - 1, size;
+	u32 zero = 0, index = slot - 1, size;
 	u64 key = address_of(rq);
 	struct wire_flush *flush = bpf_map_lookup_elem(&flushes, &key);
 	struct disk_state *state = bpf_map_lookup_elem(&disks, &index);
 
 	times->op = REQ_OP_FLUSH;
 	times->sector = ~0ULL;
-	if (!flush || !state)
-		return; /* issued before the window: user space counts it by its absence */
-	__sync_fetch_and_add(&state->flushes_in_flight, -1);
-	flush->others_completed = state->completed_beside_flush - flush->others_completed;
+	if (!state)
+		return;
+	if (flush) {
+		__sync_fetch_and_add(&state->flushes_in_flight, -1);
+		flush->overtaken = state->overtaken - flush->overtaken;
+	} else {
+		flush = bpf_map_lookup_elem(&flush_buffers, &zero);
+		if (!flush)
+			return;
+		cut_flush(flush, rq, times->disk);
+	}
+	if (flush->overtaken)
+		flush->overtaken_ns = state->overtaken_ns;
 	flush->complete_ns = times->complete_ns;
 	flush->error = error;
 	times->start_ns = flush->first_queued_ns;
@@ -167,6 +215,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	entry->disk = disk;
 	entry->op = rq->cmd_flags;
 	entry->bytes = rq->__data_len;
+	entry->flush_data = config.flush_data_end_io && (u64)rq->end_io == config.flush_data_end_io;
 	async_request_issued(rq, entry->issue_ns);
 	return 0;
 }
@@ -182,31 +231,48 @@ static __always_inline void send_if_slow(struct request_entry *entry,
 	event.header.kind = WIRE_REQUEST;
 	event.header.size = sizeof(event);
 	event.times = *times;
-	event.task = entry->issuer;
+	if (entry)
+		event.task = entry->issuer;
 	event.error = error;
 	emit(&event, sizeof(event), LOSS_RING_OTHER);
 }
 
-static __always_inline void request_completed(struct request *rq, u32 slot, s32 error,
+static __always_inline void request_completed(struct request *rq, u32 slot, s32 error, u32 bytes,
 					      struct wire_request_times *times)
 {
-	struct request_entry *entry = requests_find(address_of(rq));
+	u64 key = address_of(rq);
+	struct request_entry *entry = requests_find(key);
 	struct disk_state *state;
 	u32 index = slot - 1;
 
-	if (!entry)
-		return; /* issued before the window */
-	times->op = entry->op;
-	times->sector = entry->sector;
-	times->bytes = entry->bytes;
-	times->submitter = entry->issuer.tid;
-	times->start_ns = entry->start_ns;
-	times->issue_ns = entry->issue_ns;
+	if (entry) {
+		times->op = entry->op;
+		times->sector = entry->sector;
+		times->bytes = entry->bytes;
+		times->submitter = entry->issuer.tid;
+		times->start_ns = entry->start_ns;
+		times->issue_ns = entry->issue_ns;
+	} else {
+		/* It was in the device when the window opened. */
+		times->op = BPF_CORE_READ(rq, cmd_flags);
+		times->sector = BPF_CORE_READ(rq, __sector);
+		times->bytes = bytes;
+		times->issue_ns = window_open_ns;
+	}
 	state = bpf_map_lookup_elem(&disks, &index);
-	if (state && state->flushes_in_flight)
-		__sync_fetch_and_add(&state->completed_beside_flush, 1);
+	if (state && state->flushes_in_flight && times->issue_ns > state->flush_issued_ns) {
+		if (!state->overtaken_ns)
+			state->overtaken_ns = times->complete_ns;
+		__sync_fetch_and_add(&state->overtaken, 1);
+	}
 	send_if_slow(entry, times, error);
-	requests_remove(address_of(rq));
+	if (entry && entry->flush_data) {
+		struct flush_bio *sequence = flush_sequences_find(key);
+
+		if (sequence)
+			sequence->queued_ns = times->complete_ns;
+	}
+	requests_remove(key);
 	async_request_completed(rq, times->complete_ns);
 }
 
@@ -227,7 +293,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, u32 bytes)
 	if (is_flush_request(rq))
 		flush_completed(rq, slot, error, &times);
 	else if (bytes && bytes >= rq->__data_len)
-		request_completed(rq, slot, error, &times);
+		request_completed(rq, slot, error, bytes, &times);
 	else
 		/* Part of a request; or the end of a flush sequence (0 bytes), whose waiters the
 		 * flush just completed on this CPU has released. */

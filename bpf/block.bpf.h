@@ -19,7 +19,7 @@ struct request_entry {
 	u32 disk;
 	u32 op;
 	u32 bytes;
-	u32 pad;
+	u32 flush_data; /* the write between two flushes (blk-flush.c) */
 };
 DEFINE_TABLE(requests, struct request_entry)
 
@@ -32,6 +32,10 @@ struct flush_bio {
 };
 DEFINE_TABLE(flush_bios, struct flush_bio)
 
+/* A write that needs a flush after it, too, by request: its second flush is asked for when its
+ * data is written. Requests are never freed, so this cannot fill up. */
+DEFINE_TABLE(flush_sequences, struct flush_bio)
+
 /* Flushes in the device, by flush request. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -42,8 +46,10 @@ struct {
 
 /* Per disk, by slot number. */
 struct disk_state {
+	u64 flush_issued_ns;   /* the last one */
+	u64 overtaken_ns; /* first completion of a request issued after it, before its own */
 	u32 flushes_in_flight;
-	u32 completed_beside_flush;
+	u32 overtaken; /* completions like that, in all */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -15,20 +15,6 @@ struct user_iocb {
 	u32 fd;
 };
 
-static __always_inline struct file *file_of_fd(u32 fd)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct fdtable *table = task->files->fdt;
-	struct file *file = NULL;
-	struct file **fds;
-
-	if (!table || fd >= table->max_fds)
-		return NULL;
-	fds = table->fd;
-	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
-	return file;
-}
-
 static __always_inline void find_target(struct task_state *state, u32 target, struct pt_regs *regs)
 {
 	struct user_iocb iocb = {};
@@ -141,21 +127,6 @@ int BPF_PROG(io_uring_cqring_wait)
 	return 0;
 }
 
-SEC("tp_btf/io_uring_submit_req")
-int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
-{
-	struct task_state *state;
-
-	if (!window_open)
-		return 0;
-	state = current_state();
-	if (!state || state->call != CALL_IO_URING_ENTER || state->dev_slot)
-		return 0;
-	state->user_id = BPF_CORE_READ(req, cqe.user_data);
-	set_file(state, BPF_CORE_READ(req, file));
-	return 0;
-}
-
 SEC("tp_btf/ext4_sync_file_enter")
 int BPF_PROG(ext4_sync_file_enter, struct file *file, int datasync)
 {
@@ -169,9 +140,10 @@ int BPF_PROG(ext4_sync_file_enter, struct file *file, int datasync)
 	state = make_current_state();
 	if (!state)
 		return 0;
-	/* AIO fsync and the completion work of O_DSYNC writes run in workqueues. */
-	if (!state->call && (task->flags & PF_WQ_WORKER)) {
-		begin_call(state, CALL_KWORKER, 0);
+	/* AIO fsync and the completion work of O_DSYNC writes run in workqueues, io_uring's fsync in
+	 * its own workers. */
+	if (!state->call && (task->flags & (PF_WQ_WORKER | PF_IO_WORKER))) {
+		begin_call(state, task->flags & PF_WQ_WORKER ? CALL_KWORKER : CALL_URING_WORKER, 0);
 		set_file(state, file);
 	}
 	if (!state->call)
@@ -195,7 +167,7 @@ int BPF_PROG(ext4_sync_file_exit, struct inode *inode, int result)
 	if (!state)
 		return 0;
 	state->sync_inode = 0;
-	if (state->call == CALL_KWORKER)
+	if (state->call == CALL_KWORKER || state->call == CALL_URING_WORKER)
 		end_call(state, result);
 	return 0;
 }

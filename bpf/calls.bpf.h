@@ -4,6 +4,7 @@
 #define STALLTRACE_CALLS_BPF_H
 
 #include "bpf/state.bpf.h"
+#include "bpf/waits.bpf.h"
 
 #define WIRE_PATH_BYTES (WIRE_PATH_PARTS * WIRE_PATH_PART)
 
@@ -26,6 +27,20 @@ static __always_inline u32 file_device(struct file *file)
 	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
 		return BPF_CORE_READ(inode, i_rdev);
 	return BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
+static __always_inline struct file *file_of_fd(u32 fd)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct fdtable *table = task->files->fdt;
+	struct file *file = NULL;
+	struct file **fds;
+
+	if (!table || fd >= table->max_fds)
+		return NULL;
+	fds = table->fd;
+	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
+	return file;
 }
 
 static __always_inline bool is_traced_file(struct file *file)
@@ -130,6 +145,7 @@ static __always_inline void end_call(struct task_state *state, s64 result)
 	u32 zero = 0;
 	struct wire_call *event;
 
+	close_lost_sleep(state, bpf_get_current_task_btf());
 	/* A call by name whose file system was never entered concerns no traced device; sync and
 	 * the like concern all. */
 	if (!state->dev_slot && state->call != CALL_SYNC) {

@@ -14,6 +14,7 @@
 
 #define TASK_SLOTS 4 /* waits gathered per call before they are sent early; a power of two */
 
+#define PF_IO_WORKER 0x10
 #define PF_WQ_WORKER 0x20
 #define PF_KTHREAD 0x200000
 
@@ -75,6 +76,7 @@ extern const volatile struct wire_config config;
 
 /* The window: events are taken while it is set. */
 extern int window_open;
+extern unsigned long long window_open_ns; /* since when */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -250,11 +252,6 @@ static __always_inline void send_gathered(struct task_state *state)
 	/* A sleep under way lives behind the gathered ones; nobody sends while asleep except the
 	 * closing iterator, which does not go on afterwards. */
 	state->slots = 0;
-}
-
-static __always_inline bool call_is_async(u32 call)
-{
-	return call == CALL_IO_SUBMIT || call == CALL_IO_URING_ENTER;
 }
 
 #endif

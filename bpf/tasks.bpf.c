@@ -24,6 +24,7 @@ static __always_inline void mark_asleep(struct task_state *state, u32 sleep_stat
 	wait->out_ns = bpf_ktime_get_ns();
 	wait->waking_ns = 0;
 	wait->waker.tid = 0;
+	wait->frames = 0;
 	wait->flags = WAIT_CUT_START;
 	wait->state = sleep_state;
 	state->asleep = 1;
@@ -87,7 +88,7 @@ static __always_inline bool in_its_call(struct task_struct *task, struct task_st
 {
 	struct pt_regs *regs;
 
-	if (!state->call || state->call == CALL_KWORKER)
+	if (!state->call || !state->syscall) /* none, or a kernel worker's */
 		return state->call;
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	return BPF_CORE_READ(regs, orig_ax) == state->syscall;
@@ -135,6 +136,8 @@ int drain(struct bpf_iter__task *ctx)
 			wait->waking_ns = now;
 		wait->flags |= WAIT_STILL_ASLEEP;
 		wait->ran_before.tid = 0;
+		if (!wait->frames)
+			take_stack(wait, task);
 		finish_wait(state, wait, task);
 		emit_wait(wait);
 	}

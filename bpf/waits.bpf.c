@@ -12,6 +12,7 @@ static __always_inline void fall_asleep(struct task_state *state, struct task_st
 
 	wait->out_ns = now;
 	wait->waking_ns = 0;
+	wait->frames = 0;
 	wait->state = task_sleep_state;
 	wait->waker.tid = 0;
 	wait->waker_context = WAKER_UNKNOWN;
@@ -43,17 +44,9 @@ static __always_inline void wake_up(struct task_state *state, struct task_struct
 {
 	struct wire_wait *wait = &state->slot[state->slots & (TASK_SLOTS - 1)];
 	u64 took = now - wait->out_ns;
-	u64 floor = config.actor_floor_ns;
 	u64 waking;
 
 	state->asleep = 0;
-	if (state->call) {
-		/* Most calls are fast: a stack is taken only for what could matter in a stall. */
-		if (now - state->call_start_ns < config.threshold_ns / 10)
-			floor = config.wait_floor_ns;
-	} else if (!state->handle_start_ns && !state->journal_thread) {
-		floor = config.threshold_ns / 10;
-	}
 	waking = wait->waking_ns;
 	/* The waker may come before we see the switch (it runs on another CPU). */
 	if (wait->flags & WAIT_PREEMPTED)
@@ -62,7 +55,7 @@ static __always_inline void wake_up(struct task_state *state, struct task_struct
 		waking = now;
 	else if (waking < wait->out_ns)
 		waking = wait->out_ns;
-	if (took < floor) {
+	if (took < sleep_floor_ns(state, now)) {
 		if (state->call) {
 			state->short_waits++;
 			state->short_blocked_ns += waking - wait->out_ns;
@@ -73,6 +66,8 @@ static __always_inline void wake_up(struct task_state *state, struct task_struct
 	wait->waking_ns = waking;
 	wait->in_ns = now;
 	name_task(&wait->ran_before, prev);
+	if (!wait->frames)
+		take_stack(wait, task);
 	finish_wait(state, wait, task);
 	keep_or_send(state, wait, now);
 }
@@ -88,6 +83,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 	now = bpf_ktime_get_ns();
 	state = state_of(prev);
 	if (state) {
+		close_lost_sleep(state, prev);
 		u32 sleep_state = prev->__state;
 		bool preempted = preempt || !sleep_state;
 
@@ -135,6 +131,8 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	name_current(&wait->waker);
 	wait->waker_context = waker_context();
 	note_completed_request(wait, now);
+	if (now - wait->out_ns >= sleep_floor_ns(state, now))
+		take_stack(wait, task);
 	if (state->lock_addr && now - wait->out_ns >= config.wait_floor_ns) {
 		struct task_state *releaser = current_state();
 

@@ -272,13 +272,18 @@ struct wire_flush {
 	u64 complete_ns;
 	u32 members;      /* how many requests shared it */
 	u32 known_members; /* of member[] */
-	u32 others_completed; /* data requests of the disk that completed meanwhile */
+	u32 overtaken;    /* data requests of the disk issued after it that completed before it */
 	s32 error;
-	u32 flags;        /* FLUSH_UNFINISHED */
+	u32 flags;        /* enum wire_flush_flags */
 	u32 pad;
+	u64 overtaken_ns; /* when the first of them completed; 0: none */
+	struct wire_task issuer; /* who handed it to the driver: a kblockd worker, mostly */
 	struct wire_flush_member member[WIRE_FLUSH_MEMBERS];
 };
-enum wire_flush_flags { FLUSH_UNFINISHED = 1 << 0 };
+enum wire_flush_flags {
+	FLUSH_UNFINISHED = 1 << 0,
+	FLUSH_CUT_START = 1 << 1, /* in the device when the window opened: issue_ns is that moment */
+};
 
 /* A data request that took long, or that was still in flight when the window closed. */
 struct wire_request {
@@ -354,6 +359,7 @@ struct wire_config {
 	u64 actor_floor_ns;   /* ... and of journal threads, holders and calls that are slow already */
 	u64 request_floor_ns; /* data requests shorter than this are not sent */
 	u64 iomap_end_io;     /* address of iomap_dio_bio_end_io, 0: unknown */
+	u64 flush_data_end_io; /* address of mq_flush_data_end_io, 0: unknown */
 	u32 own_tgid;
 	u32 pad;
 	struct wire_syscall_rule rules[WIRE_SYSCALLS]; /* by number */
@@ -380,9 +386,9 @@ WIRE_ASSERT(sizeof(struct wire_call) == 8 + 24 + 16 + 16 + 24 + 8 + 16 + 240, "w
 WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 64 + 16, "wire_commit");
 WIRE_ASSERT(sizeof(struct wire_handle) == 8 + 24 + 16 + 24 + 8, "wire_handle");
 WIRE_ASSERT(sizeof(struct wire_flush_member) == 40, "wire_flush_member");
-WIRE_ASSERT(sizeof(struct wire_flush) == 8 + 8 + 24 + 24 + 16 * 40, "wire_flush");
+WIRE_ASSERT(sizeof(struct wire_flush) == 8 + 8 + 24 + 24 + 32 + 16 * 40, "wire_flush");
 WIRE_ASSERT(sizeof(struct wire_request) == 8 + 48 + 24 + 8, "wire_request");
-WIRE_ASSERT(sizeof(struct wire_config) == 48 + 2 * WIRE_SYSCALLS, "wire_config");
+WIRE_ASSERT(sizeof(struct wire_config) == 56 + 2 * WIRE_SYSCALLS, "wire_config");
 WIRE_ASSERT(sizeof(struct wire_async) == 8 + 24 + 8 + 88 + 8, "wire_async");
 
 #ifdef __cplusplus

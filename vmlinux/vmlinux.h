@@ -232,6 +232,7 @@ struct request {
 	struct bio *biotail;
 	struct list_head queuelist; /* links a flush's members, 6.6 and later */
 	u64 start_time_ns;
+	void *end_io;
 };
 
 /* before 6.6 the members of a flush were linked by rq->flush.list (commit 81ada09cc25e) */
@@ -259,10 +260,11 @@ struct aio_kiocb {
 
 struct io_cqe {
 	u64 user_data;
+	int fd; /* until the request is issued */
 };
 
 struct io_kiocb {
-	struct file *file;
+	u64 flags; /* 32 bits before 6.8; bit 0 is IOSQE_FIXED_FILE */
 	struct io_cqe cqe;
 };
 

@@ -18,9 +18,6 @@ constexpr uint32_t kOpFlush = 2;
 
 // From one flush to the next that is waiting already.
 constexpr uint64_t kBackToBackNs = 1'000'000;
-// No more than a queue's requests can complete so; a device that goes on working beside a flush
-// completes more.
-constexpr uint32_t kMostInFlight = 256;
 // A completion and the wake-up that it causes.
 constexpr uint64_t kWakeNs = 1'000'000;
 constexpr uint64_t kHungNs = 5'000'000'000;
@@ -44,8 +41,7 @@ bool is_own(const Flush& flush, const DeviceWait& wait) {
 // The contract's rule: while a device executes a flush and completes nothing else, waiting for any
 // of its requests is waiting for that flush. What it had begun before may still complete.
 bool holds_up_all(const Flush& flush) {
-  return flush.event.others_completed == 0 ||
-         (!flush.worked_beside && flush.event.others_completed <= kMostInFlight);
+  return !flush.worked_beside;
 }
 
 // A request that completed while the flush went on was not held up by it.
@@ -134,7 +130,17 @@ Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wa
   bool hung = flush.unfinished() && window_end_ns > flush.device.start_ns &&
               window_end_ns - flush.device.start_ns > kHungNs;
   RootKind root = RootKind::kDeviceFlush;
-  if (queued) {
+  // kblockd's workers hand flushes to the driver (block/blk-flush.c). With nothing ahead in the
+  // device, all that a flush waits for is such a worker's turn on a CPU.
+  bool for_worker =
+      queued && flush.event.issuer.tid != 0 && trace_.requests(flush.event.disk, span).empty();
+  if (for_worker) {
+    root = RootKind::kTaskRunnable;
+    cause.task = task_name(flush.event.issuer);
+    cause.sure = Sure::kInferred;
+    cause.text = fmt::format("{} flush of {} waited {} until {} had a CPU to send it",
+                             own ? "its own" : "the next", name, time, text_of(cause.task));
+  } else if (queued) {
     root = RootKind::kDeviceQueue;
     cause.text = fmt::format("{} flush of {} waited {} in the block layer for its turn{}",
                              own ? "its own" : "the next", name, time, own ? "" : asked_by(flush));
@@ -156,14 +162,16 @@ Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wa
                              name, time, asked_by(flush));
   }
   if (!queued) {
-    if (flush.event.others_completed == 0) {
-      cause.evidence.emplace_back("the device completed nothing else meanwhile");
+    if (!flush.worked_beside) {
+      cause.evidence.emplace_back(
+          "the device completed nothing that was sent to it after the flush");
     }
     cause.evidence.push_back(fmt::format("the whole flush took {}{}",
                                          format_time(flush.device.ns()),
                                          flush.unfinished() ? " so far" : ""));
   }
-  cause.root = {root, flush.event.disk, {}, span.ns(), cause.sure};
+  cause.root = {root, for_worker ? 0 : flush.event.disk, for_worker ? cause.task : TaskName{},
+                span.ns(), cause.sure};
   return cause;
 }
 
@@ -276,8 +284,17 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
     const wire::wire_flush_member* member = member_of(*flush, wait);
     uint64_t queued_ns = member != nullptr ? member->queued_ns : flush->event.first_queued_ns;
     if (after_ns == 0 && queued_ns != 0) {
-      tiling.put({queued_ns, flush->device.start_ns},
-                 [&](Span piece) { return flush_cause(*flush, piece, wait, true, true); });
+      Span queued{queued_ns, flush->device.start_ns};
+      // Every step of the flush machine goes through a worker, which may have to wait for a CPU.
+      TaskName issuer = task_name(flush->event.issuer);
+      if (issuer.tid != 0 && issuer.tid != wait.tid) {
+        for (const model::Wait& its : trace_.waits_of(issuer.tid, queued)) {
+          tiling.put(its.runnable().clip(queued), [&](Span piece) {
+            return runnable(issuer, task_name(its.ran_before), piece);
+          });
+        }
+      }
+      tiling.put(queued, [&](Span piece) { return flush_cause(*flush, piece, wait, true, true); });
     } else if (after_ns != 0 && wait.commit_tid != 0) {
       tiling.put({after_ns, flush->device.start_ns},
                  [&](Span piece) { return record_cause(wait, piece, with_data); });

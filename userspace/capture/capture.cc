@@ -95,6 +95,7 @@ class Capture::Impl {
     start_ns_ = clock_ns(CLOCK_MONOTONIC);
     start_unix_ns_ = clock_ns(CLOCK_REALTIME);
     missed_before_ = cost_->missed_probes();
+    skeleton_->bss->window_open_ns = start_ns_;
     skeleton_->bss->window_open = 1;
     run_iterator(skeleton_->links.adopt);
     reader_ = std::thread([this] { read_until_stopped(); });
@@ -104,6 +105,9 @@ class Capture::Impl {
     if (end_ns_ != 0 || start_ns_ == 0) return;
     skeleton_->bss->window_open = 0;
     end_ns_ = clock_ns(CLOCK_MONOTONIC);
+  }
+
+  void collect() {
     // Programs that had seen the window open may still be running on another CPU.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     run_iterator(skeleton_->links.drain);
@@ -173,6 +177,7 @@ class Capture::Impl {
     config.request_floor_ns = std::clamp<uint64_t>(threshold / 10, 10'000, 1'000'000);
     config.own_tgid = static_cast<uint32_t>(getpid());
     config.iomap_end_io = symbols.address_of("iomap_dio_bio_end_io");
+    config.flush_data_end_io = symbols.address_of("mq_flush_data_end_io");
     for (const SyscallRule& rule : syscall_rules()) {
       config.rules[rule.number].call = static_cast<uint8_t>(rule.call);
       config.rules[rule.number].target = static_cast<uint8_t>(rule.target);
@@ -285,6 +290,7 @@ Capture::Capture(CaptureOptions options, const kernel::SymbolTable& symbols, Sin
 Capture::~Capture() = default;
 void Capture::open_window() { impl_->open_window(); }
 void Capture::close_window() { impl_->close_window(); }
+void Capture::collect() { impl_->collect(); }
 uint64_t Capture::start_ns() const { return impl_->start_ns(); }
 uint64_t Capture::start_unix_ns() const { return impl_->start_unix_ns(); }
 uint64_t Capture::end_ns() const { return impl_->end_ns(); }

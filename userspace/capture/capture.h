@@ -1,7 +1,7 @@
 // Loads the BPF programs, opens and closes the window, and hands over what they saw.
 //
 // Order of use: construct (loads and attaches: the system settles meanwhile), open_window, then
-// start the workload; close_window at the end; results. Nothing is pinned: when the process dies,
+// start the workload; close_window at the end, collect; results. Nothing is pinned: when the process dies,
 // however it dies, the kernel removes programs, links and maps with it.
 #pragma once
 
@@ -63,6 +63,8 @@ class Capture {
 
   void open_window();
   void close_window();
+  // After close_window: what is still on its way, or was under way at the end, goes to the sink.
+  void collect();
 
   [[nodiscard]] uint64_t start_ns() const;       // CLOCK_MONOTONIC
   [[nodiscard]] uint64_t start_unix_ns() const;

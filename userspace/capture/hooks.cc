@@ -81,6 +81,8 @@ constexpr std::array kHooks{
              "asynchronous requests from submission to completion"},
     HookSpec{"io_uring_submit_req", "io_uring_submit_req", kTp, false, "",
              "the file and device of io_uring submissions"},
+    HookSpec{"io_uring_complete", "io_uring_complete", kTp, false, "",
+             "io_uring requests from submission to completion"},
     HookSpec{"io_uring_cqring_wait", "io_uring_cqring_wait", kTp, false, "",
              "io_uring: submitting apart from waiting for completions"},
 };

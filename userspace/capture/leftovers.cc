@@ -15,7 +15,7 @@ constexpr uint32_t kBuckets = 4096;
 struct RequestEntry {
   wire::wire_task issuer;
   uint64_t start_ns, issue_ns, sector;
-  uint32_t disk, op, bytes, pad;
+  uint32_t disk, op, bytes, flush_data;
 };
 struct AsyncEntry {
   wire::wire_task task;
@@ -113,7 +113,8 @@ void send_leftovers(const LeftoverMaps& maps, const Capture::Sink& sink) {
     flush.header = {wire::WIRE_FLUSH, sizeof(flush)};
     flush.flags |= wire::FLUSH_UNFINISHED;
     flush.complete_ns = maps.now_ns;
-    flush.others_completed = 0;
+    flush.overtaken = 0;
+    flush.overtaken_ns = 0;
     send(flush, sink);
   });
   send_requests(maps, sink);

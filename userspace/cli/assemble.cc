@@ -168,7 +168,8 @@ void add_summary(report::Report& report, const blame::Summary& summary,
                               .callers_per_flush = to_report(sum.callers),
                               .queue = to_report(sum.queue_ns),
                               .device = to_report(sum.device_ns),
-                              .diskstats_count = {}});
+                              .diskstats_count = {},
+                              .list = {}});
   }
   for (const blame::LockSum& sum : summary.locks) {
     report::LockStats stats{.wait_class = sum.wait_class,
@@ -184,6 +185,31 @@ void add_summary(report::Report& report, const blame::Summary& summary,
       stats.holders.push_back({holder.task, holder.doing, holder.ns});
     }
     report.locks.push_back(std::move(stats));
+  }
+}
+
+void add_flush_lists(report::Report& report, const model::Trace& trace) {
+  // A report stays readable at ten thousand flushes a second: the longest say what matters.
+  constexpr size_t kMost = 10'000;
+  for (report::FlushStats& stats : report.flushes) {
+    for (const model::Flush& flush : trace.flushes(stats.dev)) {
+      report::FlushTimes times{.start_ns = flush.device.start_ns,
+                               .ns = flush.device.ns(),
+                               .queue_ns = {},
+                               .members = flush.event.members};
+      uint64_t queued_ns = flush.event.first_queued_ns;
+      if (queued_ns != 0 && queued_ns <= times.start_ns) times.queue_ns = times.start_ns - queued_ns;
+      stats.list.push_back(times);
+    }
+    auto longer = [](const report::FlushTimes& a, const report::FlushTimes& b) { return a.ns > b.ns; };
+    auto earlier = [](const report::FlushTimes& a, const report::FlushTimes& b) {
+      return a.start_ns < b.start_ns;
+    };
+    if (stats.list.size() > kMost) {
+      std::nth_element(stats.list.begin(), stats.list.begin() + kMost, stats.list.end(), longer);
+      stats.list.resize(kMost);
+    }
+    std::sort(stats.list.begin(), stats.list.end(), earlier);
   }
 }
 

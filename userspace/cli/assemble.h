@@ -8,6 +8,7 @@
 #include "userspace/blame/summary.h"
 #include "userspace/capture/capture.h"
 #include "userspace/kernel/devices.h"
+#include "userspace/model/trace.h"
 #include "userspace/report/report.h"
 
 namespace stalltrace::cli {
@@ -25,6 +26,7 @@ void add_histograms(report::Report& report, const std::vector<capture::Histogram
                     const blame::Summary& summary);
 void add_summary(report::Report& report, const blame::Summary& summary,
                  const std::vector<kernel::Device>& devices);
+void add_flush_lists(report::Report& report, const model::Trace& trace);
 void add_outside_counts(report::Report& report, const std::vector<kernel::Device>& devices,
                         const OutsideCounts& before, const OutsideCounts& after);
 void add_loss(report::Report& report, const capture::Losses& losses, const blame::Summary& summary);

@@ -41,7 +41,14 @@ int main(int argc, char** argv) {
   CLI::App app{kAbout, "stalltrace"};
   app.set_version_flag("--version", "stalltrace " STALLTRACE_VERSION);
   app.footer(kExamples);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);
+  app.allow_extras();  // so that a command that does not exist can be named in the error
+  app.callback([&app] {
+    if (!app.get_subcommands().empty()) return;
+    std::vector<std::string> words = app.remaining();
+    if (words.empty()) throw stalltrace::usage_error("name a command (see --help)");
+    throw stalltrace::usage_error("there is no command or option '{}' (see --help)", words.front());
+  });
   int status = 0;
   try {
     stalltrace::cli::add_run_command(app, status);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -69,10 +70,18 @@ void add_output_options(CLI::App& command, OutputWords& words) {
 
 void check_outputs(const OutputWords& words) {
   if (words.json.empty() || words.json == "-") return;
-  // Opened without truncation: a report that comes to nothing leaves an older file as it was.
-  int fd = open(words.json.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  if (fd < 0) throw usage_error("--json: {} cannot be written: {}", words.json, strerror(errno));
-  close(fd);
+  // Only asked, not opened: a run that comes to nothing leaves no empty file behind.
+  std::filesystem::path path(words.json);
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    throw usage_error("--json: {} is a directory", words.json);
+  }
+  bool exists = std::filesystem::exists(path, error);
+  std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const std::string asked = exists ? path.string() : folder.string();
+  if (access(asked.c_str(), exists ? W_OK : W_OK | X_OK) != 0) {
+    throw usage_error("--json: {} cannot be written: {}", words.json, strerror(errno));
+  }
 }
 
 void write_report(const report::Report& report, const OutputWords& words) {

@@ -106,17 +106,29 @@ int run(const workloads::Scenario& scenario, const RunWords& words) {
   prepare(load, signals);
   if (tracing) tracing->open_window();
   const uint64_t load_start_ns = load.start();
-  run_to_the_end(load, scenario, signals);
+  std::string broken;  // why the load ended without a result
+  try {
+    run_to_the_end(load, scenario, signals);
+  } catch (const Error& error) {
+    clear_progress();
+    broken = error.what();
+  }
   if (tracing) tracing->close_window();
   load.finish();
 
   report::Report report = tracing ? tracing->make_report() : untraced_report(options.threshold_ns);
+  report.command = command_line();
+  if (!broken.empty()) {
+    // What was gathered until then is reported all the same.
+    report.notes.insert(report.notes.begin(), broken);
+    write_report(report, words.output);
+    throw failed_error("{}", broken);
+  }
   const workloads::WorkloadResult& result = load.result();
   if (!tracing) {
     report.start_ns = load_start_ns;
     report.end_ns = result.end_ns;
   }
-  report.command = command_line();
   if (!result.workload.empty()) report.workload = result.workload;
   if (result.probe) report.probe = workloads::probe_json(*result.probe, report.start_ns);
   write_report(report, words.output);
@@ -142,7 +154,15 @@ void finish_scenario(CLI::App* command, std::shared_ptr<RunWords> words, Options
 void add_run_command(CLI::App& app, int& status) {
   auto words = std::make_shared<RunWords>();
   CLI::App* command = app.add_subcommand("run", "run a load, trace it, explain its stalls");
-  command->require_subcommand(1);
+  command->require_subcommand(0, 1);
+  command->allow_extras();  // so that a scenario that does not exist can be named in the error
+  command->callback([command] {
+    if (!command->get_subcommands().empty()) return;
+    constexpr const char* kScenarios = "chunk-server, probe or job FILE.fio";
+    std::vector<std::string> words = command->remaining();
+    if (words.empty()) throw usage_error("run: name a scenario: {}", kScenarios);
+    throw usage_error("run: there is no scenario '{}': it is {}", words.front(), kScenarios);
+  });
   command->footer(
       "Examples:\n"
       "  stalltrace run chunk-server --dir /mnt/test --jobs 8 --runtime 20s --json r.json\n"

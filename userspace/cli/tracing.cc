@@ -77,7 +77,8 @@ class Tracing::Impl {
 
   void close_window() {
     capture_.close_window();
-    after_ = count_outside(options_.devices);
+    after_ = count_outside(options_.devices);  // at once, to be of the same moment as ours
+    capture_.collect();
   }
 
   [[nodiscard]] uint64_t start_ns() const { return capture_.start_ns(); }
@@ -106,6 +107,7 @@ class Tracing::Impl {
     add_devices(report, options_.devices);
     add_histograms(report, capture_.histograms(), summary);
     add_summary(report, summary, options_.devices);
+    add_flush_lists(report, trace_);
     add_outside_counts(report, options_.devices, before_, after_);
     add_loss(report, capture_.losses(), summary);
     add_overhead(report, capture_.cost());

@@ -95,8 +95,8 @@ struct Flush {
   wire::wire_flush event{};
   Span device;          // issue to completion
   uint64_t serial = 0;  // from 1, per disk, in order of issue
-  // A data request is known that was issued after the flush and completed before it: the device
-  // goes on working beside a flush.
+  // A data request that was issued after the flush completed well before it: the device goes on
+  // working beside a flush. (What it had begun before may complete during any flush.)
   bool worked_beside = false;
 
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::FLUSH_UNFINISHED) != 0; }

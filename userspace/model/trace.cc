@@ -149,11 +149,6 @@ void Trace::seal_waits() {
     Range& range = waits_of_[wait.task.tid];
     if (range.count++ == 0) range.first = i;
     if (wait.has(wire::WAIT_LOCK) && wait.lock_addr != 0) lock_waits_[wait.lock_addr].push_back(i);
-    if (wait.has(wire::WAIT_WAKER_REQUEST) && (wait.waker_request.op & 0xff) != 2 &&
-        wait.waker_request.bytes != 0) {
-      served_[wait.waker_request.disk].push_back(
-          {wait.waker_request.issue_ns, wait.waker_request.complete_ns});
-    }
   }
   for (auto& [addr, ids] : lock_waits_) {
     std::sort(ids.begin(), ids.end(), [this](uint32_t a, uint32_t b) {
@@ -257,27 +252,16 @@ void Trace::seal_disks() {
       uint64_t end_ns = request.unfinished() ? window_.end_ns : request.event.times.complete_ns;
       request.span.end_ns = std::max(end_ns, request.span.start_ns);
       if (request.issue_ns == 0) request.issue_ns = request.span.end_ns;
-      if (!request.unfinished()) served_[disk].push_back({request.issue_ns, request.span.end_ns});
     }
     std::sort(line.items.begin(), line.items.end(), [](const Request& a, const Request& b) {
       return by_start_then_bytes(a, b, a.span.start_ns, b.span.start_ns);
     });
     line.index = index_of<Request>(line.items, [](const Request& r) { return r.span; });
   }
-  for (auto& [disk, served] : served_) {
-    std::sort(served.begin(), served.end(), [](Span a, Span b) { return a.start_ns < b.start_ns; });
-    auto line = flushes_.find(disk);
-    if (line == flushes_.end()) continue;
-    for (Flush& flush : line->second.items) {
-      auto issued_after = std::partition_point(served.begin(), served.end(), [&](Span request) {
-        return request.start_ns < flush.device.start_ns;
-      });
-      flush.worked_beside = std::any_of(
-          issued_after,
-          std::partition_point(
-              issued_after, served.end(),
-              [&](Span request) { return request.start_ns < flush.device.end_ns; }),
-          [&](Span request) { return request.end_ns + kSameBatchNs < flush.device.end_ns; });
+  for (auto& [disk, line] : flushes_) {
+    for (Flush& flush : line.items) {
+      flush.worked_beside = flush.event.overtaken_ns != 0 &&
+                            flush.event.overtaken_ns + kSameBatchNs < flush.device.end_ns;
     }
   }
 }

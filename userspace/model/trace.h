@@ -139,7 +139,6 @@ class Trace {
   std::map<Key, Range> handles_of_;  // (dev, tid)
   std::map<uint32_t, Line<Flush>> flushes_;
   std::map<uint32_t, Line<Request>> requests_;
-  std::map<uint32_t, std::vector<Span>> served_;  // data requests, issue to completion
   std::vector<Async> asyncs_;
 };
 

@@ -375,6 +375,14 @@ class Writer {
     put_times(object, "queue_us", flush.queue);
     put_times(object, "device_us", flush.device);
     if (flush.diskstats_count) object["diskstats_count"] = *flush.diskstats_count;
+    if (!flush.list.empty()) object["flush_list"] = list(flush.list, &Writer::flush_times);
+    return object;
+  }
+
+  [[nodiscard]] Json flush_times(const FlushTimes& flush) const {
+    Json object{{"start_us", since_start(flush.start_ns)}, {"us", us_json(flush.ns)}};
+    if (flush.queue_ns) object["queue_us"] = us_json(*flush.queue_ns);
+    put_number(object, "members", flush.members);
     return object;
   }
 

@@ -115,21 +115,25 @@ std::string_view Page::ellipsis() const {
 }
 
 void Page::put(const Spans& spans) {
-  // Blanks at the end go, also when the last words have colour.
-  size_t keep = spans.size();
-  std::string last;
-  while (keep > 0) {
-    last = spans[keep - 1].text;
-    size_t end = last.find_last_not_of(' ');
-    last.resize(end == std::string::npos ? 0 : end + 1);
-    if (!last.empty()) break;
-    --keep;
+  // Neighbours of one ink become one, blanks between them included.
+  Spans runs;
+  for (const Span& span : spans) {
+    bool blank = span.text.find_first_not_of(' ') == std::string::npos;
+    if (!runs.empty() && (blank || runs.back().ink == span.ink)) {
+      runs.back().text += span.text;
+    } else if (!span.text.empty()) {
+      runs.push_back(span);
+    }
   }
-  for (size_t i = 0; i < keep; ++i) {
-    const std::string& text = i + 1 == keep ? last : spans[i].text;
-    bool colored = style_.color && spans[i].ink != Ink::kPlain && !text.empty();
-    if (colored) text_ += code_of(spans[i].ink);
-    text_ += text;
+  if (!runs.empty()) {
+    // Only the last can end in blanks: a run of nothing else was joined to the one before.
+    std::string& last = runs.back().text;
+    last.resize(last.find_last_not_of(' ') + 1);
+  }
+  for (const Span& run : runs) {
+    bool colored = style_.color && run.ink != Ink::kPlain;
+    if (colored) text_ += code_of(run.ink);
+    text_ += run.text;
     if (colored) text_ += "\x1b[0m";
   }
   text_ += '\n';

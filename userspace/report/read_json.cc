@@ -368,6 +368,16 @@ class Reader {
     flush.queue = times_or_empty(node, "queue_us");
     flush.device = times_or_empty(node, "device_us");
     flush.diskstats_count = optional_number(node, "diskstats_count");
+    for (const JsonNode& item : node.items("flush_list")) flush.list.push_back(flush_times(item));
+    return flush;
+  }
+
+  [[nodiscard]] FlushTimes flush_times(const JsonNode& node) const {
+    FlushTimes flush;
+    flush.start_ns = instant(node.at("start_us"));
+    flush.ns = node.at("us").us_as_ns();
+    if (auto queue = node.find("queue_us")) flush.queue_ns = queue->us_as_ns();
+    flush.members = number_or_0(node, "members");
     return flush;
   }
 
@@ -418,6 +428,7 @@ Json parse(std::string_view text, std::string_view what) {
     if (depth > kMostLevels) throw usage_error("{}: nested deeper than {}", what, kMostLevels);
     return true;
   };
+  if (text.empty()) throw usage_error("{}: is empty", what);
   try {
     return Json::parse(text, check_depth);
   } catch (const Json::parse_error& error) {

@@ -86,12 +86,21 @@ struct CommitStats {
   std::optional<uint64_t> proc_count;    // growth of /proc/fs/jbd2/*/info over the window
 };
 
+// One flush that the device executed.
+struct FlushTimes {
+  uint64_t start_ns = 0;  // handed to the device
+  uint64_t ns = 0;        // in the device
+  std::optional<uint64_t> queue_ns;  // before that, since the first of its members was queued
+  uint64_t members = 0;   // requests that shared it; 0: not known
+};
+
 struct FlushStats {
   uint32_t dev = 0;
   uint64_t count = 0;
   std::optional<Dist> callers_per_flush;  // plain numbers
   Dist queue, device;
   std::optional<uint64_t> diskstats_count;
+  std::vector<FlushTimes> list;  // each, by start; of very many the longest
 };
 
 struct LockHolder {

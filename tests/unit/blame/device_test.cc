@@ -44,11 +44,27 @@ TEST(Flush, OfAnotherQueueIsNotAheadOfIt) {
   events.wait(kFio, ms(100), ms(131), ms(131)).stack(FLUSH_STACK);
   auto& other = events.flush(ms(89), ms(90), ms(110));
   other.queue = 1;
-  other.others_completed = 1000;  // the device goes on working
+  other.overtaken_ns = ms(95);  // the device goes on working
   Events::member(events.flush(ms(100), ms(120), ms(131)), kFio, ms(100));
   model::Trace trace = events.trace(ms(0), ms(200));
   EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"device.queue loop0 20000000 measured",
                                                       "device.flush loop0 11000000 measured"}));
+}
+
+TEST(Flush, WhoseWorkerGotNoCpu) {
+  const TaskId worker{900, "kworker/0:1H"};
+  Events events;
+  events.call(kFio, wire::CALL_FDATASYNC, ms(100), ms(131));
+  events.wait(kFio, ms(100), ms(131), ms(131)).stack(FLUSH_STACK);
+  auto& flush = events.flush(ms(100), ms(111), ms(131));
+  flush.issuer = worker.wire();
+  Events::member(flush, kFio, ms(100));
+  events.wait(worker, ms(90), ms(101), ms(110)).ran_before(kHog);
+  model::Trace trace = events.trace(ms(0), ms(200));
+  // Nothing was ahead of it in the device: the rest was the worker's as well.
+  EXPECT_EQ(roots_of(only_stall(trace).roots),
+            (Lines{"device.flush loop0 20000000 measured", "task.runnable 99 9000000 measured",
+                   "task.runnable 900 2000000 inferred"}));
 }
 
 TEST(Flush, OfAnotherDiskIsNeverBlamed) {
@@ -85,7 +101,6 @@ TEST(Write, BehindAFlushIsTheFlush) {
       .stack(DIO_STACK)
       .request(1, 800, ms(20), ms(20), ms(105));
   auto& flush = events.flush(ms(9), ms(10), ms(100));
-  flush.others_completed = 3;  // in its first moment
   Events::member(flush, kOther, ms(9));
   events.request(1, 700, ms(5), ms(6), us(10'500));
   model::Trace trace = events.trace(ms(0), ms(200));
@@ -104,7 +119,7 @@ TEST(Write, BesideAFlushIsItsOwnTime) {
       .stack(DIO_STACK)
       .request(1, 800, ms(20), ms(30), ms(105));
   auto& flush = events.flush(ms(9), ms(10), ms(100));
-  flush.others_completed = 3;
+  flush.overtaken_ns = ms(60);
   events.request(1, 700, ms(15), ms(16), ms(60));  // completed in the middle of it
   model::Trace trace = events.trace(ms(0), ms(200));
   EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"device.write loop0 75000000 measured",
@@ -119,7 +134,7 @@ TEST(Write, BehindAFlushWhileTheDeviceFinishesTheRest) {
       .stack(DIO_STACK)
       .in_call(ms(20))
       .request(1, 800, ms(20), ms(20), ms(100));
-  events.flush(ms(9), ms(10), ms(100)).others_completed = 3;
+  events.flush(ms(9), ms(10), ms(100));
   events.request(1, 700, ms(5), ms(6), ms(30));
   model::Trace trace = events.trace(ms(0), ms(200));
   EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"device.flush loop0 80000000 measured"}));

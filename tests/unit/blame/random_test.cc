@@ -39,7 +39,7 @@ class Generator {
       auto& flush = events.flush(below(2) == 0 ? 0 : at(), start, end, disk());
       flush.flags = flags({wire::FLUSH_UNFINISHED});
       flush.queue = static_cast<uint32_t>(below(2));
-      flush.others_completed = static_cast<uint32_t>(below(3) * 200);
+      flush.overtaken_ns = below(2) == 0 ? 0 : at();
       for (uint64_t m = below(4); m > 0; --m) {
         Events::member(flush, task(), at(), static_cast<uint32_t>(below(5)));
       }

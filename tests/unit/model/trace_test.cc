@@ -230,15 +230,13 @@ TEST(Trace, NumbersFlushes) {
 
 TEST(Trace, KnowsWhetherTheDeviceWorksBesideAFlush) {
   Events events;
-  events.flush(ms(10), ms(10), ms(50));
-  events.request(1, 8, ms(5), ms(6), ms(30));         // begun before the flush
-  events.request(1, 16, ms(20), ms(21), us(49'800));  // completed with the flush
-  events.flush(ms(60), ms(60), ms(90));
-  events.wait(kFio, ms(61), ms(80), ms(80)).request(1, 24, ms(61), ms(61), ms(80));
-  events.request(1, 8, ms(61), ms(62), ms(70), kDecoy);
+  events.flush(ms(10), ms(10), ms(50)).overtaken_ns = us(49'800);  // completed with the flush
+  events.flush(ms(60), ms(60), ms(90)).overtaken_ns = ms(70);
+  events.flush(ms(91), ms(92), ms(95));
   Trace trace = events.trace(ms(0), ms(100));
   EXPECT_FALSE(trace.flushes(kDisk)[0].worked_beside);
   EXPECT_TRUE(trace.flushes(kDisk)[1].worked_beside);
+  EXPECT_FALSE(trace.flushes(kDisk)[2].worked_beside);
 }
 
 TEST(Trace, NamesEachStackOnceAndOnlyWhenAsked) {
