@@ -283,6 +283,7 @@ struct wire_flush {
 enum wire_flush_flags {
 	FLUSH_UNFINISHED = 1 << 0,
 	FLUSH_CUT_START = 1 << 1, /* in the device when the window opened: issue_ns is that moment */
+	FLUSH_END_UNSEEN = 1 << 2, /* complete_ns is when the next one was issued */
 };
 
 /* A data request that took long, or that was still in flight when the window closed. */

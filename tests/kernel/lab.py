@@ -250,22 +250,18 @@ def finish(process, timeout, status=0):
 
 
 def wait_attached(process):
-    """Returns once a tracer has attached its programs: its links are there, and no more come."""
-    def links():
-        folder = f"/proc/{process.pid}/fd"
-        try:
-            return sum("bpf" in os.readlink(f"{folder}/{fd}") for fd in os.listdir(folder))
-        except OSError:
-            return 0
-
-    last, since = 0, time.monotonic()
-    deadline = since + 30
-    while last == 0 or time.monotonic() - since < 0.7:
+    """Returns once a tracer's window is open: the thread that reads its events is there."""
+    deadline = time.monotonic() + 30
+    while True:
         check(process.poll() is None, f"the tracer ended at once: {process.args[4:]}")
-        check(time.monotonic() < deadline, "the tracer does not attach within 30 s")
-        if links() != last:
-            last, since = links(), time.monotonic()
-        time.sleep(0.05)
+        check(time.monotonic() < deadline, "the tracer does not open its window within 30 s")
+        try:
+            if len(os.listdir(f"/proc/{process.pid}/task")) > 1:
+                break
+        except OSError:
+            pass
+        time.sleep(0.02)
+    time.sleep(0.1)
 
 
 def interrupt(process, timeout=30):

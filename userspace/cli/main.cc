@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -26,6 +27,23 @@ constexpr const char* kExamples =
     "\n"
     "Exit status: 0 done, 1 failed midway, 2 bad usage or input, 3 kernel or privileges refuse.";
 
+// CLI11 says of a wrong command only that one is required: name the word that is none.
+void check_command_names(CLI::App& app, int argc, char** argv) {
+  CLI::App* at = &app;
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    std::vector<CLI::App*> commands = at->get_subcommands([](CLI::App*) { return true; });
+    if (commands.empty()) return;
+    auto named = std::find_if(commands.begin(), commands.end(),
+                              [&](CLI::App* one) { return one->get_name() == argv[i]; });
+    if (named == commands.end()) {
+      std::string choices;
+      for (CLI::App* one : commands) choices += (choices.empty() ? "" : ", ") + one->get_name();
+      throw stalltrace::usage_error("there is no '{}': it is one of {}", argv[i], choices);
+    }
+    at = *named;
+  }
+}
+
 int fail(stalltrace::ExitCode code, const char* message) {
   fmt::print(stderr, "stalltrace: {}\n", message);
   return static_cast<int>(code);
@@ -41,20 +59,14 @@ int main(int argc, char** argv) {
   CLI::App app{kAbout, "stalltrace"};
   app.set_version_flag("--version", "stalltrace " STALLTRACE_VERSION);
   app.footer(kExamples);
-  app.require_subcommand(0, 1);
-  app.allow_extras();  // so that a command that does not exist can be named in the error
-  app.callback([&app] {
-    if (!app.get_subcommands().empty()) return;
-    std::vector<std::string> words = app.remaining();
-    if (words.empty()) throw stalltrace::usage_error("name a command (see --help)");
-    throw stalltrace::usage_error("there is no command or option '{}' (see --help)", words.front());
-  });
+  app.require_subcommand(1);
   int status = 0;
   try {
     stalltrace::cli::add_run_command(app, status);
     stalltrace::cli::add_trace_command(app, status);
     stalltrace::cli::add_disk_command(app, status);
     stalltrace::cli::add_doctor_command(app, status);
+    check_command_names(app, argc, argv);
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) return fail(ExitCode::kFailed, "standard output was closed");
     return status;

@@ -154,15 +154,7 @@ void finish_scenario(CLI::App* command, std::shared_ptr<RunWords> words, Options
 void add_run_command(CLI::App& app, int& status) {
   auto words = std::make_shared<RunWords>();
   CLI::App* command = app.add_subcommand("run", "run a load, trace it, explain its stalls");
-  command->require_subcommand(0, 1);
-  command->allow_extras();  // so that a scenario that does not exist can be named in the error
-  command->callback([command] {
-    if (!command->get_subcommands().empty()) return;
-    constexpr const char* kScenarios = "chunk-server, probe or job FILE.fio";
-    std::vector<std::string> words = command->remaining();
-    if (words.empty()) throw usage_error("run: name a scenario: {}", kScenarios);
-    throw usage_error("run: there is no scenario '{}': it is {}", words.front(), kScenarios);
-  });
+  command->require_subcommand(1);
   command->footer(
       "Examples:\n"
       "  stalltrace run chunk-server --dir /mnt/test --jobs 8 --runtime 20s --json r.json\n"

@@ -88,10 +88,10 @@ struct CommitStats {
 
 // One flush that the device executed.
 struct FlushTimes {
-  uint64_t start_ns = 0;  // handed to the device
-  uint64_t ns = 0;        // in the device
+  uint64_t start_ns = 0;             // handed to the device
+  uint64_t ns = 0;                   // in the device
   std::optional<uint64_t> queue_ns;  // before that, since the first of its members was queued
-  uint64_t members = 0;   // requests that shared it; 0: not known
+  uint64_t members = 0;              // requests that shared it; 0: not known
 };
 
 struct FlushStats {

@@ -94,6 +94,11 @@ TEST(Json, TimesAreMicrosecondsFromTheWindowsStart) {
   EXPECT_EQ(stall["duration_us"].dump(), "1910000.345");
   EXPECT_EQ(stall["parts"][1]["us"].dump(), "50000");
   EXPECT_EQ(json["window"]["duration_s"].get<double>(), 20.0);
+  const Json flushes = to_json(samples::full_report())["flushes"][0]["flush_list"];
+  EXPECT_EQ(flushes[0]["start_us"], 1000000);
+  EXPECT_EQ(flushes[0]["us"].dump(), "1500000.001");
+  EXPECT_EQ(flushes[0]["queue_us"], 1400000);
+  EXPECT_FALSE(flushes[1].contains("queue_us"));
   EXPECT_EQ(json["window"]["start_monotonic_ns"], 500000000123);
   EXPECT_EQ(json["window"]["start_unix_ns"], 1700000000123456789);
   EXPECT_EQ(json["window"]["threshold_us"], 10000);

@@ -328,6 +328,8 @@ inline Report full_report() {
   flush.callers_per_flush = dist_of_samples({1, 2, 3, 12});
   flush.queue = dist_ms({0, 0, 1400});
   flush.device = dist_ms({1500, 1501, 1502});
+  flush.list = {{kStart + kSecond, 1500 * kMs + 1, 1400 * kMs, 3},
+                {kStart + 4 * kSecond, 1501 * kMs, std::nullopt, 0}};
   report.flushes = {flush};
   report.locks = {{kernel::WaitClass::kLockInode,
                    kLoop0,
