@@ -12,10 +12,10 @@ namespace stalltrace {
 
 enum class ExitCode : int {
   kOk = 0,
-  kFailed = 1,        // failed midway; what was gathered is still reported
-  kUsage = 2,         // bad usage or input
-  kRefused = 3,       // the kernel or the privileges do not allow it
-  kTracerFailed = 125 // `trace -- CMD`: our own failure, so that CMD's status stays readable
+  kFailed = 1,         // failed midway; what was gathered is still reported
+  kUsage = 2,          // bad usage or input
+  kRefused = 3,        // the kernel or the privileges do not allow it
+  kTracerFailed = 125  // `trace -- CMD`: our own failure, so that CMD's status stays readable
 };
 
 class Error : public std::runtime_error {

@@ -50,12 +50,23 @@ uint64_t parse_size(std::string_view text, std::string_view what) {
   if (suffix.empty()) return scaled(value, 1, text, what);
   double unit = 0;
   switch (std::tolower(static_cast<unsigned char>(suffix.front()))) {
-    case 'b': unit = 1; break;
-    case 'k': unit = 1024.0; break;
-    case 'm': unit = 1024.0 * 1024; break;
-    case 'g': unit = 1024.0 * 1024 * 1024; break;
-    case 't': unit = 1024.0 * 1024 * 1024 * 1024; break;
-    default: break;
+    case 'b':
+      unit = 1;
+      break;
+    case 'k':
+      unit = 1024.0;
+      break;
+    case 'm':
+      unit = 1024.0 * 1024;
+      break;
+    case 'g':
+      unit = 1024.0 * 1024 * 1024;
+      break;
+    case 't':
+      unit = 1024.0 * 1024 * 1024 * 1024;
+      break;
+    default:
+      break;
   }
   std::string tail;
   for (char c : suffix.substr(1)) {

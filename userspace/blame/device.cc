@@ -123,7 +123,13 @@ Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wa
   cause.ns = span.ns();
   bool proven = own || (wait.request && wait.request->complete_ns >= flush.device.end_ns &&
                         wait.request->start_ns < flush.device.end_ns);
-  cause.sure = proven ? Sure::kMeasured : Sure::kInferred;
+  bool end_unseen = (flush.event.flags & wire::FLUSH_END_UNSEEN) != 0;
+  cause.sure = proven && !end_unseen ? Sure::kMeasured : Sure::kInferred;
+  if (end_unseen) {
+    cause.evidence.emplace_back(
+        "its completion passed unseen: it ended at the latest when the next "
+        "flush was issued");
+  }
   std::string name = trace_.device_name(flush.event.disk);
   std::string time = format_time(span.ns());
   uint64_t window_end_ns = trace_.window().end_ns;

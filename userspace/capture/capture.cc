@@ -44,11 +44,13 @@ int print_if_asked(libbpf_print_level level, const char* format, va_list args) {
 std::string refusal(int error) {
   if (error == EPERM || error == EACCES) {
     return "the kernel refuses to load BPF programs (Operation not permitted): run as root, with "
-           "CAP_BPF and CAP_PERFMON, outside a restricted container; `stalltrace doctor` tells more";
+           "CAP_BPF and CAP_PERFMON, outside a restricted container; `stalltrace doctor` tells "
+           "more";
   }
-  return fmt::format("the BPF programs could not be loaded ({}): `stalltrace doctor` tells more; "
-                     "STALLTRACE_DEBUG_BPF=1 prints the verifier's words",
-                     strerror(error));
+  return fmt::format(
+      "the BPF programs could not be loaded ({}): `stalltrace doctor` tells more; "
+      "STALLTRACE_DEBUG_BPF=1 prints the verifier's words",
+      strerror(error));
 }
 
 struct SkeletonDestroy {
@@ -82,8 +84,8 @@ class Capture::Impl {
       throw refused_error("{}", refusal(-error));
     }
     fill_devices();
-    ring_.reset(ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &Impl::on_event, this,
-                                 nullptr));
+    ring_.reset(
+        ring_buffer__new(bpf_map__fd(skeleton_->maps.events), &Impl::on_event, this, nullptr));
     if (!ring_) throw refused_error("{}", refusal(errno));
     attach();
     cost_ = std::make_unique<CostSampler>(program_fds());
@@ -288,16 +290,36 @@ class Capture::Impl {
 Capture::Capture(CaptureOptions options, const kernel::SymbolTable& symbols, Sink sink)
     : impl_(std::make_unique<Impl>(std::move(options), symbols, std::move(sink))) {}
 Capture::~Capture() = default;
-void Capture::open_window() { impl_->open_window(); }
-void Capture::close_window() { impl_->close_window(); }
-void Capture::collect() { impl_->collect(); }
-uint64_t Capture::start_ns() const { return impl_->start_ns(); }
-uint64_t Capture::start_unix_ns() const { return impl_->start_unix_ns(); }
-uint64_t Capture::end_ns() const { return impl_->end_ns(); }
-const std::vector<HookState>& Capture::hooks() const { return impl_->hooks(); }
-std::vector<Histogram> Capture::histograms() const { return impl_->histograms(); }
-Losses Capture::losses() const { return impl_->losses(); }
-BpfCost Capture::cost() const { return impl_->cost(); }
+void Capture::open_window() {
+  impl_->open_window();
+}
+void Capture::close_window() {
+  impl_->close_window();
+}
+void Capture::collect() {
+  impl_->collect();
+}
+uint64_t Capture::start_ns() const {
+  return impl_->start_ns();
+}
+uint64_t Capture::start_unix_ns() const {
+  return impl_->start_unix_ns();
+}
+uint64_t Capture::end_ns() const {
+  return impl_->end_ns();
+}
+const std::vector<HookState>& Capture::hooks() const {
+  return impl_->hooks();
+}
+std::vector<Histogram> Capture::histograms() const {
+  return impl_->histograms();
+}
+Losses Capture::losses() const {
+  return impl_->losses();
+}
+BpfCost Capture::cost() const {
+  return impl_->cost();
+}
 
 std::string why_bpf_is_refused() {
   libbpf_set_print(print_if_asked);

@@ -1,8 +1,8 @@
 // Loads the BPF programs, opens and closes the window, and hands over what they saw.
 //
 // Order of use: construct (loads and attaches: the system settles meanwhile), open_window, then
-// start the workload; close_window at the end, collect; results. Nothing is pinned: when the process dies,
-// however it dies, the kernel removes programs, links and maps with it.
+// start the workload; close_window at the end, collect; results. Nothing is pinned: when the
+// process dies, however it dies, the kernel removes programs, links and maps with it.
 #pragma once
 
 #include <array>
@@ -38,10 +38,10 @@ struct Losses {
 };
 
 struct BpfCost {
-  uint64_t ns = 0;           // extrapolated from the sampled moments
-  uint64_t runs = 0;         // likewise
-  double cpu_share = 0;      // of all CPUs
-  bool measured = false;     // false: the kernel keeps no statistics, or the window was too short
+  uint64_t ns = 0;        // extrapolated from the sampled moments
+  uint64_t runs = 0;      // likewise
+  double cpu_share = 0;   // of all CPUs
+  bool measured = false;  // false: the kernel keeps no statistics, or the window was too short
 };
 
 struct Histogram {
@@ -66,9 +66,9 @@ class Capture {
   // After close_window: what is still on its way, or was under way at the end, goes to the sink.
   void collect();
 
-  [[nodiscard]] uint64_t start_ns() const;       // CLOCK_MONOTONIC
+  [[nodiscard]] uint64_t start_ns() const;  // CLOCK_MONOTONIC
   [[nodiscard]] uint64_t start_unix_ns() const;
-  [[nodiscard]] uint64_t end_ns() const;         // 0 while open
+  [[nodiscard]] uint64_t end_ns() const;  // 0 while open
   [[nodiscard]] const std::vector<HookState>& hooks() const;
   [[nodiscard]] std::vector<Histogram> histograms() const;
   [[nodiscard]] Losses losses() const;

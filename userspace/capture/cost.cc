@@ -62,6 +62,8 @@ double CostSampler::runs_per_second() const {
   return measured() ? static_cast<double>(runs_) * 1e9 / static_cast<double>(sampled_ns_) : 0;
 }
 
-uint64_t CostSampler::missed_probes() const { return totals().missed; }
+uint64_t CostSampler::missed_probes() const {
+  return totals().missed;
+}
 
 }  // namespace stalltrace::capture

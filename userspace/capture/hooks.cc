@@ -129,7 +129,9 @@ class KernelTypes {
 
 }  // namespace
 
-std::span<const HookSpec> hook_table() { return kHooks; }
+std::span<const HookSpec> hook_table() {
+  return kHooks;
+}
 
 std::vector<HookState> probe_hooks(std::span<const std::string> disabled) {
   KernelTypes types;
@@ -149,16 +151,17 @@ std::vector<HookState> probe_hooks(std::span<const std::string> disabled) {
                     .essential = spec.essential,
                     .why = {},
                     .lost = std::string(spec.lost)};
-    bool present = spec.kind == kIter ? types.has_task_iterator()
-                                      : types.has_tracepoint(spec.tracepoint);
+    bool present =
+        spec.kind == kIter ? types.has_task_iterator() : types.has_tracepoint(spec.tracepoint);
     if (!present && !spec.alternative.empty() && types.has_tracepoint(spec.alternative)) continue;
     if (is_disabled(spec.program)) {
       state.why = "disabled with --disable-hook";
     } else if (!present) {
       state.why = spec.kind == kIter ? "this kernel has no task iterator"
-                                     : fmt::format("this kernel has no tracepoint {} (or the "
-                                                   "module that has it is not loaded)",
-                                                   spec.tracepoint);
+                                     : fmt::format(
+                                           "this kernel has no tracepoint {} (or the "
+                                           "module that has it is not loaded)",
+                                           spec.tracepoint);
     } else {
       state.ok = true;
       state.method = spec.kind == kIter ? "iter" : "tp_btf";

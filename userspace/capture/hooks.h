@@ -12,8 +12,8 @@ namespace stalltrace::capture {
 enum class HookKind { kTracepoint, kTaskIterator };
 
 struct HookSpec {
-  std::string_view program;      // name of the BPF program
-  std::string_view tracepoint;   // typedef btf_trace_NAME in the kernel's BTF; "" for iterators
+  std::string_view program;     // name of the BPF program
+  std::string_view tracepoint;  // typedef btf_trace_NAME in the kernel's BTF; "" for iterators
   HookKind kind;
   bool essential;                // without it no stall can be explained at all
   std::string_view alternative;  // a hook that does the same on other kernels; "" none

@@ -65,6 +65,8 @@ constexpr std::array kRules{
 
 }  // namespace
 
-std::span<const SyscallRule> syscall_rules() { return kRules; }
+std::span<const SyscallRule> syscall_rules() {
+  return kRules;
+}
 
 }  // namespace stalltrace::capture

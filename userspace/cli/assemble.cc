@@ -153,11 +153,8 @@ void add_summary(report::Report& report, const blame::Summary& summary,
     report.culprits.push_back({sum.task, sum.path, sum.what, sum.others_ns, sum.stalls});
   }
   for (const blame::CommitSum& sum : summary.commits) {
-    report::CommitStats stats{.dev = sum.dev,
-                              .count = sum.count,
-                              .syncs_per_commit = {},
-                              .phases = {},
-                              .proc_count = {}};
+    report::CommitStats stats{
+        .dev = sum.dev, .count = sum.count, .syncs_per_commit = {}, .phases = {}, .proc_count = {}};
     for (const auto& [phase, dist] : sum.phases_ns) stats.phases[phase] = to_report(dist);
     report.commits.push_back(std::move(stats));
   }
@@ -196,12 +193,16 @@ void add_flush_lists(report::Report& report, const model::Trace& trace) {
       report::FlushTimes times{.start_ns = flush.device.start_ns,
                                .ns = flush.device.ns(),
                                .queue_ns = {},
-                               .members = flush.event.members};
+                               .members = flush.event.members,
+                               .end_unseen = (flush.event.flags & wire::FLUSH_END_UNSEEN) != 0};
       uint64_t queued_ns = flush.event.first_queued_ns;
-      if (queued_ns != 0 && queued_ns <= times.start_ns) times.queue_ns = times.start_ns - queued_ns;
+      if (queued_ns != 0 && queued_ns <= times.start_ns)
+        times.queue_ns = times.start_ns - queued_ns;
       stats.list.push_back(times);
     }
-    auto longer = [](const report::FlushTimes& a, const report::FlushTimes& b) { return a.ns > b.ns; };
+    auto longer = [](const report::FlushTimes& a, const report::FlushTimes& b) {
+      return a.ns > b.ns;
+    };
     auto earlier = [](const report::FlushTimes& a, const report::FlushTimes& b) {
       return a.start_ns < b.start_ns;
     };

@@ -54,9 +54,10 @@ uint32_t kdev_of_name(const std::string& name) {
 std::vector<Device> devices_for_path(const std::string& path) {
   std::optional<Device> device = kernel::device_of_path(path);
   if (!device) {
-    throw usage_error("{} is on a file system without a block device (tmpfs, overlay, network): "
-                      "there is nothing to trace below it",
-                      path);
+    throw usage_error(
+        "{} is on a file system without a block device (tmpfs, overlay, network): "
+        "there is nothing to trace below it",
+        path);
   }
   std::vector<Device> devices;
   add_with_journal(devices, *device);

@@ -101,8 +101,9 @@ void print_text(const Findings& f) {
     fmt::print("\nlost with the missing hooks\n");
     for (const std::string& lost : f.lost) fmt::print("  {}\n", lost);
   }
-  fmt::print("\nbounds      exact: calls begin and end at the syscall tracepoints, which every "
-             "syscall of the machine passes\n");
+  fmt::print(
+      "\nbounds      exact: calls begin and end at the syscall tracepoints, which every "
+      "syscall of the machine passes\n");
   fmt::print("\nfile systems on block devices{}\n", f.devices.empty() ? ": none" : "");
   for (const kernel::Device& device : f.devices) {
     fmt::print("  {:<12} {:<6} {:<20} {}\n", device.name, device.fs, device.mountpoint,
@@ -130,19 +131,19 @@ ordered_json to_json(const Findings& f) {
                        {"journal", device.has_journal},
                        {"seen", what_is_seen(device)}});
   }
-  return {{"schema", "stalltrace.doctor/1"},
-          {"host",
-           {{"kernel", f.kernel.release}, {"cpus", f.kernel.cpus}, {"arch", f.kernel.arch}}},
-          {"btf", f.kernel.has_btf},
-          {"lockdown", f.kernel.lockdown.empty() ? "none" : f.kernel.lockdown},
-          {"privileged", !f.kernel.unprivileged},
-          {"debug_options", f.kernel.debug_options},
-          {"bounds", "exact"},
-          {"hooks", hooks},
-          {"missing_results", f.lost},
-          {"devices", devices},
-          {"obstacles", f.obstacles},
-          {"can_explain", f.can_explain()}};
+  return {
+      {"schema", "stalltrace.doctor/1"},
+      {"host", {{"kernel", f.kernel.release}, {"cpus", f.kernel.cpus}, {"arch", f.kernel.arch}}},
+      {"btf", f.kernel.has_btf},
+      {"lockdown", f.kernel.lockdown.empty() ? "none" : f.kernel.lockdown},
+      {"privileged", !f.kernel.unprivileged},
+      {"debug_options", f.kernel.debug_options},
+      {"bounds", "exact"},
+      {"hooks", hooks},
+      {"missing_results", f.lost},
+      {"devices", devices},
+      {"obstacles", f.obstacles},
+      {"can_explain", f.can_explain()}};
 }
 
 }  // namespace
@@ -153,8 +154,9 @@ void add_doctor_command(CLI::App& app, int& status) {
       app.add_subcommand("doctor", "what can be seen on this kernel, with these privileges");
   command->add_option("--json", *json, "write it as JSON (- for standard output)")
       ->type_name("FILE");
-  command->footer("Exit status: 0 if stalls can be explained here, 3 if not.\n\n"
-                  "Example:\n  stalltrace doctor --json -");
+  command->footer(
+      "Exit status: 0 if stalls can be explained here, 3 if not.\n\n"
+      "Example:\n  stalltrace doctor --json -");
   command->callback([json, &status] {
     Findings findings = examine();
     if (*json != "-") print_text(findings);

@@ -14,15 +14,18 @@
 namespace {
 
 constexpr const char* kAbout =
-    "Explains why an AIO submission, a direct write or an fsync was stuck: divides the call's time\n"
+    "Explains why an AIO submission, a direct write or an fsync was stuck: divides the call's "
+    "time\n"
     "into parts, follows each wait to what it waited for, and names the root cause.";
 
 constexpr const char* kExamples =
     "Examples:\n"
     "  stalltrace doctor                                  what can be seen on this kernel\n"
-    "  stalltrace trace -d 20s                            explain the stalls of the next 20 seconds\n"
+    "  stalltrace trace -d 20s                            explain the stalls of the next 20 "
+    "seconds\n"
     "  stalltrace trace --dev /dev/sdb -- fio job.fio     ... of a program, on one device\n"
-    "  stalltrace run chunk-server --dir /mnt/test        run a load of ours and explain its stalls\n"
+    "  stalltrace run chunk-server --dir /mnt/test        run a load of ours and explain its "
+    "stalls\n"
     "  stalltrace disk create slow --flush 20ms           a disk with a slow flush to try it on\n"
     "\n"
     "Exit status: 0 done, 1 failed midway, 2 bad usage or input, 3 kernel or privileges refuse.";
@@ -30,9 +33,13 @@ constexpr const char* kExamples =
 // CLI11 says of a wrong command only that one is required: name the word that is none.
 void check_command_names(CLI::App& app, int argc, char** argv) {
   CLI::App* at = &app;
-  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+  for (int i = 1; i < argc; ++i) {
     std::vector<CLI::App*> commands = at->get_subcommands([](CLI::App*) { return true; });
     if (commands.empty()) return;
+    if (argv[i][0] == '-') {
+      if (at->get_option_no_throw(argv[i]) != nullptr) return;
+      throw stalltrace::usage_error("there is no option '{}' (see --help)", argv[i]);
+    }
     auto named = std::find_if(commands.begin(), commands.end(),
                               [&](CLI::App* one) { return one->get_name() == argv[i]; });
     if (named == commands.end()) {
@@ -53,7 +60,8 @@ int fail(stalltrace::ExitCode code, const char* message) {
 
 int main(int argc, char** argv) {
   using stalltrace::ExitCode;
-  // A reader that goes away (`| head`) is an error to report, not a death that leaves things behind.
+  // A reader that goes away (`| head`) is an error to report, not a death that leaves things
+  // behind.
   std::signal(SIGPIPE, SIG_IGN);
 
   CLI::App app{kAbout, "stalltrace"};

@@ -144,9 +144,8 @@ void finish_scenario(CLI::App* command, std::shared_ptr<RunWords> words, Options
                      int& status) {
   add_output_options(*command, words->output);
   command->add_flag("--no-trace", words->no_trace, "run the load only, to compare its figures");
-  command->callback([words, options, &status] {
-    status = run(make_scenario((*words).*options), *words);
-  });
+  command->callback(
+      [words, options, &status] { status = run(make_scenario((*words).*options), *words); });
 }
 
 }  // namespace

@@ -88,7 +88,8 @@ class Tracing::Impl {
     trace_.seal();
     std::vector<blame::Stall> stalls = blame::explain_all(trace_, options_.threshold_ns);
     if (options_.only_pid) {
-      std::erase_if(stalls, [&](const blame::Stall& s) { return s.task.pid != *options_.only_pid; });
+      std::erase_if(stalls,
+                    [&](const blame::Stall& s) { return s.task.pid != *options_.only_pid; });
     }
     blame::Summary summary = blame::summarize(trace_, stalls);
     kernel::Capabilities host = kernel::detect_capabilities();
@@ -151,9 +152,17 @@ class Tracing::Impl {
 
 Tracing::Tracing(TracingOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 Tracing::~Tracing() = default;
-void Tracing::open_window() { impl_->open_window(); }
-void Tracing::close_window() { impl_->close_window(); }
-uint64_t Tracing::start_ns() const { return impl_->start_ns(); }
-report::Report Tracing::make_report() { return impl_->make_report(); }
+void Tracing::open_window() {
+  impl_->open_window();
+}
+void Tracing::close_window() {
+  impl_->close_window();
+}
+uint64_t Tracing::start_ns() const {
+  return impl_->start_ns();
+}
+report::Report Tracing::make_report() {
+  return impl_->make_report();
+}
 
 }  // namespace stalltrace::cli

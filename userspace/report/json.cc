@@ -383,6 +383,7 @@ class Writer {
     Json object{{"start_us", since_start(flush.start_ns)}, {"us", us_json(flush.ns)}};
     if (flush.queue_ns) object["queue_us"] = us_json(*flush.queue_ns);
     put_number(object, "members", flush.members);
+    if (flush.end_unseen) object["end_unseen"] = true;
     return object;
   }
 

@@ -378,6 +378,7 @@ class Reader {
     flush.ns = node.at("us").us_as_ns();
     if (auto queue = node.find("queue_us")) flush.queue_ns = queue->us_as_ns();
     flush.members = number_or_0(node, "members");
+    flush.end_unseen = node.find("end_unseen").has_value();
     return flush;
   }
 

@@ -92,6 +92,7 @@ struct FlushTimes {
   uint64_t ns = 0;                   // in the device
   std::optional<uint64_t> queue_ns;  // before that, since the first of its members was queued
   uint64_t members = 0;              // requests that shared it; 0: not known
+  bool end_unseen = false;  // its completion passed unseen: `ns` is until the next one was issued
 };
 
 struct FlushStats {
