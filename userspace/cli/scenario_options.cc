@@ -4,6 +4,7 @@
 
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
+#include "userspace/cli/durations.h"
 #include "workloads/fio_job.h"
 
 namespace stalltrace::cli {
@@ -156,7 +157,7 @@ Scenario make_scenario(const ChunkServerOptions& options) {
   job.fill = options.layout == "written" ? Fill::kWrite : Fill::kPreallocate;
   job.sync_threads = options.sync_threads;
   job.fdatasync_every = options.fdatasync.value_or(options.sync_threads > 0 ? 0 : 32);
-  job.runtime_ns = parse_time_ns(options.runtime, "--runtime");
+  job.runtime_ns = parse_duration_ns(options.runtime, "--runtime");
   check_job(job, "chunk-server");
   Scenario scenario;
   scenario.name = "chunk-server";
@@ -173,7 +174,7 @@ Scenario make_scenario(const ProbeOptions& options) {
   scenario.options["dir"] = options.dir;
   set_probe(scenario, options.dir, options.probe_interval);
   if (!scenario.probe) throw usage_error("--probe-interval: a probe needs one, such as 1s");
-  scenario.probe->runtime_ns = parse_time_ns(options.runtime, "--runtime");
+  scenario.probe->runtime_ns = parse_duration_ns(options.runtime, "--runtime");
   scenario.options["runtime_s"] = seconds(scenario.probe->runtime_ns);
   set_load_options(scenario, options);
   return scenario;
@@ -182,7 +183,7 @@ Scenario make_scenario(const ProbeOptions& options) {
 Scenario make_scenario(const JobOptions& options) {
   workloads::JobOverrides overrides{
       .directory = options.dir, .runtime_ns = {}, .jobs = options.jobs, .size_bytes = {}};
-  if (options.runtime) overrides.runtime_ns = parse_time_ns(*options.runtime, "--runtime");
+  if (options.runtime) overrides.runtime_ns = parse_duration_ns(*options.runtime, "--runtime");
   if (options.size) overrides.size_bytes = parse_size(*options.size, "--size");
   Scenario scenario;
   scenario.name = "job";

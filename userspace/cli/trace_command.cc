@@ -11,6 +11,7 @@
 #include "userspace/base/units.h"
 #include "userspace/cli/child.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/durations.h"
 #include "userspace/cli/output.h"
 #include "userspace/cli/signals.h"
 #include "userspace/cli/tracing.h"
@@ -54,7 +55,7 @@ int trace(const TraceWords& words) {
   check_outputs(words.output);
   std::optional<std::chrono::nanoseconds> duration;
   if (!words.duration.empty()) {
-    duration = std::chrono::nanoseconds(parse_time_ns(words.duration, "-d"));
+    duration = std::chrono::nanoseconds(parse_duration_ns(words.duration, "-d"));
   }
   if (words.pid != 0 && kill(static_cast<pid_t>(words.pid), 0) != 0 && errno == ESRCH) {
     throw usage_error("-p {}: no such process", words.pid);
