@@ -67,7 +67,12 @@ int BPF_PROG(iomap_dio_rw_begin, struct kiocb *iocb, struct iov_iter *iter)
 	entry = asyncs_find(address_of(iocb));
 	if (!entry || !(entry->flags & ASYNC_URING)) {
 		state = current_state();
-		if (!state || !state->dev_slot || state->call != CALL_IO_SUBMIT)
+		if (!state || state->call != CALL_IO_SUBMIT)
+			return 0;
+		/* the first iocb was not resident when the call began */
+		if (!state->dev_slot)
+			set_file(state, BPF_CORE_READ(iocb, ki_filp));
+		if (!state->dev_slot)
 			return 0;
 		entry = asyncs_insert(address_of(iocb));
 		if (!entry)
