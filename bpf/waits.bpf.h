@@ -57,7 +57,7 @@ static __always_inline u64 sleep_floor_ns(struct task_state *state, u64 now)
 static __always_inline void finish_wait(struct task_state *state, struct wire_wait *wait,
 					struct task_struct *task)
 {
-	if (!wait->frames)
+	if (!wait->frames && !(wait->flags & WAIT_PREEMPTED))
 		count_loss(LOSS_STACK);
 	name_task(&wait->task, task);
 	wait->dev = state->dev;

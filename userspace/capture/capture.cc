@@ -174,8 +174,9 @@ class Capture::Impl {
     wire::wire_config& config = skeleton_->rodata->config;
     uint64_t threshold = std::max<uint64_t>(options_.threshold_ns, 1000);
     config.threshold_ns = threshold;
-    config.wait_floor_ns = std::clamp<uint64_t>(threshold / 100, 2'000, 100'000);
-    config.actor_floor_ns = std::clamp<uint64_t>(threshold / 500, 1'000, 20'000);
+    // Five sleeps too short for a stack come to 1 % of the shortest stall.
+    config.wait_floor_ns = std::clamp<uint64_t>(threshold / 500, 1'000, 20'000);
+    config.actor_floor_ns = config.wait_floor_ns;
     config.request_floor_ns = std::clamp<uint64_t>(threshold / 10, 10'000, 1'000'000);
     config.own_tgid = static_cast<uint32_t>(getpid());
     config.iomap_end_io = symbols.address_of("iomap_dio_bio_end_io");

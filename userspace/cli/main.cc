@@ -68,6 +68,8 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", "stalltrace " STALLTRACE_VERSION);
   app.footer(kExamples);
   app.require_subcommand(1);
+  // As with most tools, an option given again replaces what was said before.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   int status = 0;
   try {
     stalltrace::cli::add_run_command(app, status);
