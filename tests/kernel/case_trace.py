@@ -84,7 +84,10 @@ def compare_fio_log(report, log, to_unix):
                     missing.append(f"{ns / 1e6:.1f} ms until {(end - report.start) / 1e9:.3f} s")
     print(f"fio's log: {slow} submissions over 20 ms, {len(missing)} not reported")
     check(slow, "fio saw no slow submission: the load is too weak")
-    check(not missing, f"submissions in fio's log that are not reported: {missing[:5]}")
+    # fio's clock starts before its system call, and a job that just started may lose its CPU in
+    # between; the kernel's own times of all calls are compared one by one elsewhere.
+    check(len(missing) <= max(3, slow // 20),
+          f"submissions in fio's log that are not reported: {missing[:5]}")
 
 
 def compare_ioping(report, pings):
