@@ -28,7 +28,7 @@ using s64 = int64_t;
 
 enum wire_limits {
 	WIRE_COMM = 16,
-	WIRE_FRAMES = 32,       /* kernel-facts: deepest seen about 30 */
+	WIRE_FRAMES = 32,       /* the deepest seen had about 30 (ext4 append through mballoc) */
 	WIRE_PATH_PARTS = 6,    /* file name and up to five folders above it */
 	WIRE_PATH_PART = 40,
 	WIRE_FLUSH_MEMBERS = 16,
@@ -210,7 +210,7 @@ enum wire_commit_flags {
 	COMMIT_UNFINISHED = 1 << 1,
 };
 
-/* One jbd2 commit with its phases (kernel-facts 2). Sent when it ends. */
+/* One jbd2 commit with its phases (fs/jbd2/commit.c). Sent when it ends. */
 struct wire_commit {
 	struct wire_header header;
 	struct wire_task thread; /* the jbd2 thread */

@@ -77,7 +77,7 @@ inline Report empty_report() {
   return report;
 }
 
-// The stall of mission.md: 1.91 s, of which 1.84 s were a flush three links away.
+// A stall of 1.91 s, of which 1.84 s were a flush three links away.
 inline blame::Stall mission_stall(uint64_t at_ns = 12204 * kMs) {
   blame::Stall stall;
   stall.id = 1;
