@@ -81,8 +81,6 @@ class Tracing::Impl {
     capture_.collect();
   }
 
-  [[nodiscard]] uint64_t start_ns() const { return capture_.start_ns(); }
-
   [[nodiscard]] report::Report make_report() {
     trace_.set_window(capture_.start_ns(), capture_.end_ns());
     trace_.seal();
@@ -157,9 +155,6 @@ void Tracing::open_window() {
 }
 void Tracing::close_window() {
   impl_->close_window();
-}
-uint64_t Tracing::start_ns() const {
-  return impl_->start_ns();
 }
 report::Report Tracing::make_report() {
   return impl_->make_report();

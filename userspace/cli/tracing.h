@@ -30,7 +30,6 @@ class Tracing {
 
   void open_window();
   void close_window();
-  [[nodiscard]] uint64_t start_ns() const;
 
   // After close_window. Without probe and workload, which the caller adds.
   [[nodiscard]] report::Report make_report();
