@@ -3,7 +3,7 @@
 #include "bpf/async.bpf.h"
 #include "bpf/calls.bpf.h"
 
-static __always_inline void begin_async(struct async_entry *entry, struct task_state *state,
+static __always_inline void begin_async(struct wire_async_entry *entry, struct task_state *state,
 					struct file *file)
 {
 	name_current(&entry->task);
@@ -27,7 +27,7 @@ static __always_inline void begin_async(struct async_entry *entry, struct task_s
 SEC("tp_btf/io_uring_submit_req")
 int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
 {
-	struct async_entry *entry;
+	struct wire_async_entry *entry;
 	struct task_state *state;
 	struct file *file;
 
@@ -59,7 +59,7 @@ int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
 SEC("tp_btf/iomap_dio_rw_begin")
 int BPF_PROG(iomap_dio_rw_begin, struct kiocb *iocb, struct iov_iter *iter)
 {
-	struct async_entry *entry;
+	struct wire_async_entry *entry;
 	struct task_state *state;
 
 	if (!window_open || !iocb)
@@ -87,7 +87,7 @@ int BPF_PROG(iomap_dio_rw_begin, struct kiocb *iocb, struct iov_iter *iter)
 	return 0;
 }
 
-static __always_inline void record_parts(struct async_entry *entry, u64 done)
+static __always_inline void record_parts(struct wire_async_entry *entry, u64 done)
 {
 	u32 kinds = entry->flags & ASYNC_URING ? HIST_URING_TOTAL : HIST_AIO_TOTAL;
 
@@ -100,7 +100,7 @@ static __always_inline void record_parts(struct async_entry *entry, u64 done)
 	record_hist(entry->dev_slot, kinds + 4, done - entry->complete_ns);
 }
 
-static __always_inline void finish_async(u64 key, struct async_entry *entry, s32 result)
+static __always_inline void finish_async(u64 key, struct wire_async_entry *entry, s32 result)
 {
 	struct wire_async event = {};
 	u64 now = bpf_ktime_get_ns();
@@ -133,7 +133,7 @@ static __always_inline void finish_async(u64 key, struct async_entry *entry, s32
 SEC("tp_btf/iomap_dio_complete")
 int BPF_PROG(iomap_dio_complete, struct kiocb *iocb, int error, s64 result)
 {
-	struct async_entry *entry;
+	struct wire_async_entry *entry;
 	u64 key;
 
 	if (!window_open || !iocb)
@@ -149,7 +149,7 @@ int BPF_PROG(iomap_dio_complete, struct kiocb *iocb, int error, s64 result)
 SEC("tp_btf/io_uring_complete")
 int BPF_PROG(io_uring_complete, void *ring, void *req)
 {
-	struct async_entry *entry;
+	struct wire_async_entry *entry;
 	u64 key = (u64)req;
 
 	if (!window_open)

@@ -7,25 +7,9 @@
 #include "bpf/state.bpf.h"
 #include "bpf/table.bpf.h"
 
-struct async_entry {
-	struct wire_task task;
-	u64 call_ns;
-	u64 begin_ns;
-	u64 queued_ns;
-	u64 issue_ns;
-	u64 complete_ns;
-	u64 ino;
-	u64 user_id;
-	u64 offset;
-	u64 sector;
-	u32 dev;
-	u32 dev_slot;
-	u32 flags;
-	u32 bytes;
-};
-DEFINE_TABLE(asyncs, struct async_entry)
+DEFINE_TABLE(asyncs, struct wire_async_entry)
 
-static __always_inline struct async_entry *async_of_bio(struct bio *bio)
+static __always_inline struct wire_async_entry *async_of_bio(struct bio *bio)
 {
 	struct iomap_dio *dio;
 
@@ -37,7 +21,7 @@ static __always_inline struct async_entry *async_of_bio(struct bio *bio)
 
 static __always_inline void async_bio_queued(struct bio *bio)
 {
-	struct async_entry *entry;
+	struct wire_async_entry *entry;
 
 	if (!config.iomap_end_io || (u64)bio->bi_end_io != config.iomap_end_io)
 		return;
@@ -56,7 +40,7 @@ static __always_inline void async_request_issued(struct request *rq, u64 now)
 	struct bio *bio = rq->bio;
 
 	for (int i = 0; i < BIOS_PER_REQUEST && bio; ++i) {
-		struct async_entry *entry = async_of_bio(bio);
+		struct wire_async_entry *entry = async_of_bio(bio);
 
 		if (entry && !entry->issue_ns)
 			entry->issue_ns = now;
@@ -69,7 +53,7 @@ static __always_inline void async_request_completed(struct request *rq, u64 now)
 	struct bio *bio = rq->bio;
 
 	for (int i = 0; i < BIOS_PER_REQUEST && bio; ++i) {
-		struct async_entry *entry = async_of_bio(bio);
+		struct wire_async_entry *entry = async_of_bio(bio);
 
 		if (entry)
 			entry->complete_ns = now;

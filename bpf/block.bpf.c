@@ -2,8 +2,75 @@
 /* Requests between driver and device, and flushes apart from them: who asked for each, how long
  * it waited for the flush before it, how long the device took (block/blk-flush.c). */
 #include "bpf/block.bpf.h"
+#include "bpf/flush.bpf.h"
 #include "bpf/async.bpf.h"
 #include "bpf/journal.bpf.h"
+
+/* blk-throttle hands a bio that it held back to the block layer from a kernel worker. */
+static __always_inline bool is_released_by_throttle(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct kthread *kthread;
+	struct worker *worker;
+
+	if (!(task->flags & PF_WQ_WORKER) || !config.throttle_work)
+		return false;
+	kthread = (void *)BPF_CORE_READ(task, worker_private);
+	worker = (void *)BPF_CORE_READ(kthread, data);
+	return (u64)BPF_CORE_READ(worker, current_func) == config.throttle_work;
+}
+
+static __always_inline void throttle_released(struct bio *bio, u32 disk)
+{
+	struct cgroup_subsys_state *css = NULL;
+	struct wire_throttle event = {};
+	struct blkcg *blkcg = BPF_CORE_READ(bio, bi_blkg, blkcg);
+
+	event.header.kind = WIRE_THROTTLE;
+	event.header.size = sizeof(event);
+	event.disk = disk;
+	event.op = bio->bi_opf;
+	event.sector = bio->bi_iter.bi_sector;
+	event.bytes = bio->bi_iter.bi_size;
+	event.released_ns = bpf_ktime_get_ns();
+	if (blkcg)
+		css = (void *)blkcg + bpf_core_field_offset(struct blkcg, css);
+	for (int i = 0; i < WIRE_CGROUP_PARTS && css; ++i) {
+		struct cgroup_subsys_state *parent = BPF_CORE_READ(css, parent);
+
+		if (!parent) /* the root has no name */
+			break;
+		bpf_probe_read_kernel_str(event.cgroup[i], WIRE_PATH_PART,
+					  BPF_CORE_READ(css, cgroup, kn, name));
+		css = parent;
+	}
+	emit(&event, sizeof(event), LOSS_RING_OTHER);
+}
+
+/* What a commit's thread writes after the transaction was locked and before it logs is data. */
+static __always_inline void count_ordered_data(struct bio *bio)
+{
+	struct task_state *state = current_state();
+	struct wire_commit *commit;
+	u64 key;
+
+	if (!state || !state->journal)
+		return;
+	key = state->journal;
+	commit = bpf_map_lookup_elem(&commits, &key);
+	if (commit && commit->flushing_ns && !commit->logging_ns)
+		commit->data_bytes += bio->bi_iter.bi_size;
+}
+
+/* A kernel thread that sends I/O works for a file system: whoever waits for it asks what it waited
+ * for. */
+static __always_inline void know_worker(struct bio *bio)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	if ((task->flags & PF_KTHREAD) && !state_of(task) && traced_slot(bio_disk(bio)))
+		make_current_state();
+}
 
 SEC("tp_btf/block_bio_queue")
 int BPF_PROG(block_bio_queue, struct bio *bio)
@@ -15,8 +82,17 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	if (!window_open)
 		return 0;
 	async_bio_queued(bio);
-	if (!(opf & REQ_PREFLUSH) && (opf & REQ_OP_MASK) != REQ_OP_FLUSH)
+	know_worker(bio);
+	if (is_released_by_throttle()) {
+		u32 disk = bio_disk(bio);
+
+		if (traced_slot(disk))
+			throttle_released(bio, disk);
+	}
+	if (!(opf & REQ_PREFLUSH) && (opf & REQ_OP_MASK) != REQ_OP_FLUSH) {
+		count_ordered_data(bio);
 		return 0;
+	}
 	if (!traced_slot(BPF_CORE_READ(bio, bi_bdev, bd_dev)))
 		return 0;
 	entry = flush_bios_insert(address_of(bio));
@@ -42,185 +118,10 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	return 0;
 }
 
-static __always_inline bool is_flush_request(struct request *rq)
-{
-	return (rq->cmd_flags & REQ_OP_MASK) == REQ_OP_FLUSH;
-}
-
-static __always_inline void note_member(struct wire_flush *flush, struct flush_bio *bio)
-{
-	if (flush->known_members < WIRE_FLUSH_MEMBERS) {
-		u32 index = flush->known_members & (WIRE_FLUSH_MEMBERS - 1);
-		struct wire_flush_member *known = &flush->member[index];
-
-		known->task = bio->task;
-		known->queued_ns = bio->queued_ns;
-		known->journal_tid = bio->journal_tid;
-		known->has_data = bio->has_data;
-		flush->known_members++;
-	}
-	if (!flush->first_queued_ns || bio->queued_ns < flush->first_queued_ns)
-		flush->first_queued_ns = bio->queued_ns;
-}
-
-/* Takes one member into this CPU's flush buffer. A function of its own, not inlined, so that the
- * verifier walks through it once and not once per turn of the loop. */
-__attribute__((noinline)) int add_flush_member(u64 member_address)
-{
-	u32 zero = 0;
-	struct wire_flush *flush = bpf_map_lookup_elem(&flush_buffers, &zero);
-	struct request *member = (void *)member_address;
-	struct flush_bio *bio, *sequence;
-	u64 bio_key;
-
-	if (!flush)
-		return 0;
-	flush->members++;
-	bio_key = (u64)BPF_CORE_READ(member, biotail);
-	bio = flush_bios_find(bio_key);
-	if (bio) {
-		note_member(flush, bio);
-		if (bio->has_data) {
-			sequence = flush_sequences_insert(member_address);
-			if (sequence) {
-				*sequence = *bio;
-				sequence->queued_ns = 0;
-			}
-		}
-		flush_bios_remove(bio_key);
-		return 0;
-	}
-	sequence = flush_sequences_find(member_address);
-	if (sequence && sequence->queued_ns) {
-		note_member(flush, sequence);
-		flush_sequences_remove(member_address);
-	}
-	return 0;
-}
-
-/* The requests that a flush serves hang on the flush queue's running list; it does not change
- * until the flush ends (blk_kick_flush toggles the pending index before it issues). */
-static __always_inline void read_members(struct request *rq)
-{
-	struct blk_flush_queue *queue = BPF_CORE_READ(rq, mq_hctx, fq);
-	u32 running = BPF_CORE_READ_BITFIELD_PROBED(queue, flush_running_idx);
-	u32 link = bpf_core_field_offset(struct request, queuelist);
-	struct list_head *head, *at;
-
-	if (bpf_core_field_exists(struct request___old_flush, flush.list))
-		link = bpf_core_field_offset(struct request___old_flush, flush.list);
-	head = (void *)queue + bpf_core_field_offset(struct blk_flush_queue, flush_queue) +
-	       (running & 1) * bpf_core_type_size(struct list_head);
-	at = BPF_CORE_READ(head, next);
-	for (int i = 0; i < 64; ++i) {
-		if (!at || at == head)
-			break;
-		add_flush_member((u64)at - link);
-		at = BPF_CORE_READ(at, next);
-	}
-}
-
-/* In some tasks' context no BPF program runs (seen on 6.18 in a guest, in softirqs upon its agent's
- * threads), and a completion there passes unseen. The flush request is used again, so it had ended. */
-static __always_inline void close_unseen_flush(u64 key, struct disk_state *state, u64 now)
-{
-	struct wire_flush *flush = bpf_map_lookup_elem(&flushes, &key);
-
-	if (!flush)
-		return;
-	__sync_fetch_and_add(&state->flushes_in_flight, -1);
-	flush->overtaken = state->overtaken - flush->overtaken;
-	flush->overtaken_ns = 0;
-	flush->complete_ns = now;
-	flush->flags |= FLUSH_END_UNSEEN;
-	flush->header.size = sizeof(*flush);
-	emit(flush, sizeof(*flush), LOSS_RING_OTHER);
-}
-
-static __always_inline void flush_issued(struct request *rq, u32 disk, u32 slot)
-{
-	u32 zero = 0, index = slot - 1;
-	struct wire_flush *flush = bpf_map_lookup_elem(&flush_buffers, &zero);
-	struct disk_state *state = bpf_map_lookup_elem(&disks, &index);
-	u64 key = address_of(rq);
-
-	if (!flush || !state)
-		return;
-	flush->issue_ns = bpf_ktime_get_ns();
-	close_unseen_flush(key, state, flush->issue_ns);
-	flush->header.kind = WIRE_FLUSH;
-	flush->disk = disk;
-	flush->queue = BPF_CORE_READ(rq, mq_hctx, queue_num);
-	flush->first_queued_ns = 0;
-	flush->complete_ns = 0;
-	flush->members = 0;
-	flush->known_members = 0;
-	flush->error = 0;
-	flush->flags = 0;
-	flush->overtaken_ns = 0;
-	name_current(&flush->issuer);
-	read_members(rq);
-	state->flush_issued_ns = flush->issue_ns;
-	state->overtaken_ns = 0;
-	__sync_fetch_and_add(&state->flushes_in_flight, 1);
-	flush->overtaken = state->overtaken;
-	if (bpf_map_update_elem(&flushes, &key, flush, BPF_ANY))
-		count_loss(LOSS_TABLE_FULL);
-}
-
-/* It was in the device when the window opened. */
-static __always_inline void cut_flush(struct wire_flush *flush, struct request *rq, u32 disk)
-{
-	flush->header.kind = WIRE_FLUSH;
-	flush->disk = disk;
-	flush->queue = BPF_CORE_READ(rq, mq_hctx, queue_num);
-	flush->first_queued_ns = 0;
-	flush->issue_ns = window_open_ns;
-	flush->members = 0;
-	flush->known_members = 0;
-	flush->overtaken = 0;
-	flush->flags = FLUSH_CUT_START;
-	flush->overtaken_ns = 0;
-	flush->issuer.tid = 0;
-}
-
-static __always_inline void flush_completed(struct request *rq, u32 slot, s32 error,
-					    struct wire_request_times *times)
-{
-	u32 zero = 0, index = slot - 1, size;
-	u64 key = address_of(rq);
-	struct wire_flush *flush = bpf_map_lookup_elem(&flushes, &key);
-	struct disk_state *state = bpf_map_lookup_elem(&disks, &index);
-
-	times->op = REQ_OP_FLUSH;
-	times->sector = ~0ULL;
-	if (!state)
-		return;
-	if (flush) {
-		__sync_fetch_and_add(&state->flushes_in_flight, -1);
-		flush->overtaken = state->overtaken - flush->overtaken;
-	} else {
-		flush = bpf_map_lookup_elem(&flush_buffers, &zero);
-		if (!flush)
-			return;
-		cut_flush(flush, rq, times->disk);
-	}
-	if (flush->overtaken)
-		flush->overtaken_ns = state->overtaken_ns;
-	flush->complete_ns = times->complete_ns;
-	flush->error = error;
-	times->start_ns = flush->first_queued_ns;
-	times->issue_ns = flush->issue_ns;
-	size = sizeof(*flush);
-	flush->header.size = size;
-	emit(flush, size, LOSS_RING_OTHER);
-	bpf_map_delete_elem(&flushes, &key);
-}
-
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(block_rq_issue, struct request *rq)
 {
-	struct request_entry *entry;
+	struct wire_request_entry *entry;
 	u32 disk, slot;
 
 	if (!window_open)
@@ -230,13 +131,18 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	if (!slot)
 		return 0;
 	if (is_flush_request(rq)) {
-		flush_issued(rq, disk, slot);
+		flush_issued(rq, disk, slot, bpf_ktime_get_ns(), 0);
 		return 0;
 	}
-	entry = requests_insert(address_of(rq));
+	entry = requests_find(address_of(rq));
+	if (!entry)
+		entry = requests_insert(address_of(rq));
+	else if (entry->start_ns != rq->start_time_ns || entry->sector != rq->__sector)
+		send_unseen_end(entry, bpf_ktime_get_ns()); /* used again; else it was requeued */
 	if (!entry)
 		return 0;
 	name_current(&entry->issuer);
+	entry->flags = 0;
 	entry->issue_ns = bpf_ktime_get_ns();
 	entry->start_ns = rq->start_time_ns; /* 0 where the queue keeps no iostats */
 	entry->sector = rq->__sector;
@@ -244,11 +150,16 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 	entry->op = rq->cmd_flags;
 	entry->bytes = rq->__data_len;
 	entry->flush_data = config.flush_data_end_io && (u64)rq->end_io == config.flush_data_end_io;
+	if (entry->flush_data)
+		close_flush_before(rq, slot, entry->issue_ns);
 	async_request_issued(rq, entry->issue_ns);
 	return 0;
 }
 
-static __always_inline void send_if_slow(struct request_entry *entry,
+/* A request issued this soon after a flush may have reached the device before it. */
+#define SAME_TIME_NS 1000000
+
+static __always_inline void send_if_slow(struct wire_request_entry *entry,
 					 struct wire_request_times *times, s32 error)
 {
 	struct wire_request event = {};
@@ -261,6 +172,7 @@ static __always_inline void send_if_slow(struct request_entry *entry,
 	event.times = *times;
 	if (entry)
 		event.task = entry->issuer;
+	event.flags = entry ? entry->flags : REQUEST_CUT_START;
 	event.error = error;
 	emit(&event, sizeof(event), LOSS_RING_OTHER);
 }
@@ -269,7 +181,7 @@ static __always_inline void request_completed(struct request *rq, u32 slot, s32 
 					      struct wire_request_times *times)
 {
 	u64 key = address_of(rq);
-	struct request_entry *entry = requests_find(key);
+	struct wire_request_entry *entry = requests_find(key);
 	struct disk_state *state;
 	u32 index = slot - 1;
 
@@ -286,9 +198,11 @@ static __always_inline void request_completed(struct request *rq, u32 slot, s32 
 		times->sector = BPF_CORE_READ(rq, __sector);
 		times->bytes = bytes;
 		times->issue_ns = window_open_ns;
+		if (rq->start_time_ns > window_open_ns)
+			count_loss(LOSS_UNMATCHED);
 	}
 	state = bpf_map_lookup_elem(&disks, &index);
-	if (state && state->flushes_in_flight && times->issue_ns > state->flush_issued_ns) {
+	if (state && state->flushes_in_flight && times->issue_ns > state->flush_issued_ns + SAME_TIME_NS) {
 		if (!state->overtaken_ns)
 			state->overtaken_ns = times->complete_ns;
 		__sync_fetch_and_add(&state->overtaken, 1);

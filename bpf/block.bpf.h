@@ -11,22 +11,13 @@
 #define REQ_OP_FLUSH 2
 #define REQ_PREFLUSH (1 << 18)
 
-struct request_entry {
-	struct wire_task issuer;
-	u64 start_ns;
-	u64 issue_ns;
-	u64 sector;
-	u32 disk;
-	u32 op;
-	u32 bytes;
-	u32 flush_data; /* the write between two flushes (blk-flush.c) */
-};
-DEFINE_TABLE(requests, struct request_entry)
+DEFINE_TABLE(requests, struct wire_request_entry)
 
 /* A bio that asks for a flush, from block_bio_queue until the flush that serves it is issued. */
 struct flush_bio {
 	struct wire_task task;
 	u64 queued_ns;
+	u64 served_ns; /* of a sequence: when its first flush was issued */
 	u32 journal_tid;
 	u32 has_data;
 };
@@ -70,6 +61,35 @@ static __always_inline u32 request_disk(struct request *rq)
 	struct gendisk *disk = BPF_CORE_READ(rq, q, disk);
 
 	return disk ? (u32)(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor)) : 0;
+}
+
+static __always_inline u32 bio_disk(struct bio *bio)
+{
+	struct gendisk *disk = BPF_CORE_READ(bio, bi_bdev, bd_disk);
+
+	return disk ? (u32)(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor)) : 0;
+}
+
+/* A request whose completion passed unseen (see close_unseen_flush): it ended before `now`. */
+static __always_inline void send_unseen_end(struct wire_request_entry *entry, u64 now)
+{
+	struct wire_request event = {};
+
+	if (now - entry->issue_ns < config.request_floor_ns)
+		return;
+	event.header.kind = WIRE_REQUEST;
+	event.header.size = sizeof(event);
+	event.times.disk = entry->disk;
+	event.times.op = entry->op;
+	event.times.sector = entry->sector;
+	event.times.bytes = entry->bytes;
+	event.times.submitter = entry->issuer.tid;
+	event.times.start_ns = entry->start_ns;
+	event.times.issue_ns = entry->issue_ns;
+	event.times.complete_ns = now;
+	event.task = entry->issuer;
+	event.flags = entry->flags | REQUEST_END_UNSEEN;
+	emit(&event, sizeof(event), LOSS_RING_OTHER);
 }
 
 #endif

@@ -3,6 +3,7 @@
 #include "bpf/state.bpf.h"
 #include "bpf/calls.bpf.h"
 #include "bpf/ext4.bpf.h"
+#include "bpf/freeze.bpf.h"
 
 #define O_CREAT 0100
 
@@ -38,10 +39,12 @@ static __always_inline void find_target(struct task_state *state, u32 target, st
 	case TARGET_PATH0:
 	case TARGET_OPEN:
 		state->user_path = regs->di;
+		state->path_dir = AT_FDCWD;
 		break;
 	case TARGET_PATH1:
 	case TARGET_OPENAT:
 		state->user_path = regs->si;
+		state->path_dir = (s32)regs->di;
 		break;
 	default:
 		break;
@@ -57,30 +60,42 @@ SEC("tp_btf/sys_enter")
 int BPF_PROG(sys_enter, struct pt_regs *regs, long id)
 {
 	struct task_state *state;
-	u32 call, target;
+	u32 call, target, knob = 0;
 
 	if (id < 0 || id >= WIRE_SYSCALLS)
 		return 0;
-	call = config.rules[id & (WIRE_SYSCALLS - 1)].call;
-	if (!call || !window_open)
-		return 0;
 	target = config.rules[id & (WIRE_SYSCALLS - 1)].target;
+	if (!target || !window_open)
+		return 0;
+	if (target == TARGET_FREEZE) {
+		begin_freeze_ioctl(regs);
+		return 0;
+	}
+	call = config.rules[id & (WIRE_SYSCALLS - 1)].call;
 	if (target == TARGET_OPEN && !(regs->si & O_CREAT))
 		return 0;
 	if (target == TARGET_OPENAT && !(regs->dx & O_CREAT))
 		return 0;
 	if (bpf_get_current_pid_tgid() >> 32 == config.own_tgid)
 		return 0;
-	if (target == TARGET_FD && !is_traced_file(file_of_fd((u32)regs->di)))
-		return 0;
+	if (target == TARGET_FD) {
+		struct file *file = file_of_fd((u32)regs->di);
+
+		if (!is_traced_file(file)) {
+			if (call != CALL_WRITE || !is_sysfs(file))
+				return 0;
+			knob = CALL_KNOB;
+		}
+	}
 	state = make_current_state();
 	if (!state)
 		return 0;
 	begin_call(state, call, id);
+	state->call_flags = knob;
 	find_target(state, target, regs);
 	/* A first iocb that could not be read leaves the device open until the file system is
 	 * entered; one on another device ends the matter here. */
-	if (wants_device_early(target) && state->file && !state->dev_slot)
+	if (wants_device_early(target) && state->file && !state->dev_slot && !knob)
 		state->call = CALL_NONE;
 	return 0;
 }
@@ -91,11 +106,15 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 	u64 id = regs->orig_ax;
 	struct task_state *state;
 
-	if (id >= WIRE_SYSCALLS || !config.rules[id & (WIRE_SYSCALLS - 1)].call || !window_open)
+	if (id >= WIRE_SYSCALLS || !config.rules[id & (WIRE_SYSCALLS - 1)].target || !window_open)
 		return 0;
 	state = current_state();
-	if (state && state->call)
+	if (!state)
+		return 0;
+	if (state->call)
 		end_call(state, result);
+	else if (state->freezing || state->thawing)
+		end_freeze_ioctl(state, result);
 	return 0;
 }
 

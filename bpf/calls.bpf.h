@@ -29,6 +29,18 @@ static __always_inline u32 file_device(struct file *file)
 	return BPF_CORE_READ(inode, i_sb, s_dev);
 }
 
+static __always_inline struct file *file_of(struct task_struct *task, u32 fd)
+{
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **fds = BPF_CORE_READ(table, fd);
+	struct file *file = NULL;
+
+	if (!table || fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
+	return file;
+}
+
 static __always_inline struct file *file_of_fd(u32 fd)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -41,6 +53,14 @@ static __always_inline struct file *file_of_fd(u32 fd)
 	fds = table->fd;
 	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
 	return file;
+}
+
+#define SYSFS_MAGIC 0x62656572
+
+/* Writing to a sysfs file may freeze a queue (block/blk-sysfs.c, elevator.c). */
+static __always_inline bool is_sysfs(struct file *file)
+{
+	return file && BPF_CORE_READ(file, f_inode, i_sb, s_magic) == SYSFS_MAGIC;
 }
 
 static __always_inline bool is_traced_file(struct file *file)
@@ -77,6 +97,7 @@ static __always_inline void begin_call(struct task_state *state, u32 call, u32 s
 	state->dev_slot = 0;
 	state->sync_tid = 0;
 	state->sync_inode = 0;
+	state->ran_before_ns = bpf_get_current_task_btf()->se.sum_exec_runtime;
 	state->short_waits = 0;
 	state->short_blocked_ns = 0;
 	state->short_runnable_ns = 0;
@@ -103,7 +124,8 @@ static __always_inline void read_path(struct wire_call *event, struct task_state
 	event->flags |= CALL_HAS_PATH;
 }
 
-static __always_inline void emit_call(struct task_state *state, u64 end_ns, s64 result)
+static __always_inline void emit_call(struct task_state *state, struct task_struct *task, u64 end_ns,
+				      s64 result)
 {
 	u32 zero = 0;
 	struct wire_call *event = bpf_map_lookup_elem(&call_buffers, &zero);
@@ -112,6 +134,7 @@ static __always_inline void emit_call(struct task_state *state, u64 end_ns, s64 
 		return;
 	event->header.kind = WIRE_CALL;
 	event->header.size = sizeof(*event);
+	name_task(&event->task, task);
 	event->start_ns = state->call_start_ns;
 	event->end_ns = end_ns;
 	event->call = state->call;
@@ -122,6 +145,9 @@ static __always_inline void emit_call(struct task_state *state, u64 end_ns, s64 
 	event->result = result;
 	event->user_id = state->user_id;
 	event->sync_tid = state->sync_tid;
+	event->ran_ns = 0;
+	if (!(state->call_flags & CALL_CUT_START))
+		event->ran_ns = task->se.sum_exec_runtime - state->ran_before_ns + 1;
 	event->short_waits = state->short_waits;
 	event->short_blocked_ns = state->short_blocked_ns;
 	event->short_runnable_ns = state->short_runnable_ns;
@@ -137,35 +163,65 @@ static __always_inline void emit_call(struct task_state *state, u64 end_ns, s64 
 	emit(event, sizeof(*event), LOSS_RING_CALL);
 }
 
+#define AT_FDCWD -100
+
+/* A slow call by name that met no hook of its file system (only ext4 has such): a relative path is
+ * on its directory's, an absolute one is left to user space. Returns whether it may be ours. */
+static __always_inline bool find_named_device(struct task_state *state, struct task_struct *task)
+{
+	struct super_block *sb;
+	struct file *dir;
+	char first = 0;
+
+	if (!state->user_path ||
+	    bpf_probe_read_user(&first, sizeof(first), (void *)state->user_path))
+		return false;
+	if (first == '/')
+		return true;
+	if (state->path_dir == AT_FDCWD) {
+		sb = BPF_CORE_READ(task, fs, pwd.dentry, d_sb);
+	} else {
+		dir = file_of_fd(state->path_dir);
+		sb = BPF_CORE_READ(dir, f_inode, i_sb);
+	}
+	set_device(state, BPF_CORE_READ(sb, s_dev));
+	return state->dev_slot;
+}
+
+/* The call is over; what is recorded of the task from now on belongs to none. */
+static __always_inline void forget_call(struct task_state *state)
+{
+	state->call = CALL_NONE;
+	state->slots = 0;
+	state->wanted = 0;
+	state->dev = 0;
+	state->ino = 0;
+}
 
 static __always_inline void end_call(struct task_state *state, s64 result)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	u64 now = bpf_ktime_get_ns();
 	u64 took = now - state->call_start_ns;
-	u32 zero = 0;
-	struct wire_call *event;
+	bool knob = state->call_flags & CALL_KNOB;
 
-	close_lost_sleep(state, bpf_get_current_task_btf());
+	close_lost_sleep(state, task);
 	/* A call by name whose file system was never entered concerns no traced device; sync and
 	 * the like concern all. */
-	if (!state->dev_slot && state->call != CALL_SYNC) {
-		state->call = CALL_NONE;
-		state->slots = 0;
+	if (!state->dev_slot && state->call != CALL_SYNC && !knob &&
+	    (took < config.threshold_ns || !find_named_device(state, task))) {
+		forget_call(state);
 		return;
 	}
-	record_hist(state->dev_slot ? state->dev_slot : 1, state->call, took);
-	if (took >= config.threshold_ns || state->wanted) {
+	if (!knob && (state->dev_slot || state->call == CALL_SYNC))
+		record_hist(state->dev_slot ? state->dev_slot : 1, state->call, took);
+	if (took >= config.threshold_ns || state->wanted || (knob && took >= config.request_floor_ns)) {
 		if (took < config.threshold_ns)
 			state->call_flags |= CALL_WANTED;
 		send_gathered(state);
-		event = bpf_map_lookup_elem(&call_buffers, &zero);
-		if (event)
-			name_current(&event->task);
-		emit_call(state, now, result);
+		emit_call(state, task, now, result);
 	}
-	state->slots = 0;
-	state->call = CALL_NONE;
-	state->wanted = 0;
+	forget_call(state);
 }
 
 #endif

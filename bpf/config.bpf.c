@@ -5,5 +5,6 @@
 const volatile struct wire_config config = {};
 int window_open = 0;
 unsigned long long window_open_ns = 0;
+int some_pass_unseen = 0;
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -28,6 +28,16 @@ static __always_inline struct interrupt_depth *interrupt_depth(void)
 	return bpf_map_lookup_elem(&interrupt_depths, &zero);
 }
 
+static __always_inline void leave_interrupts(void)
+{
+	struct interrupt_depth *depth = interrupt_depth();
+
+	if (depth) {
+		depth->soft = 0;
+		depth->hard = 0;
+	}
+}
+
 static __always_inline u32 waker_context(void)
 {
 	struct interrupt_depth *depth = interrupt_depth();

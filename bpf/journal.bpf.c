@@ -106,6 +106,49 @@ COMMIT_PHASE(jbd2_commit_locking, locking_ns)
 COMMIT_PHASE(jbd2_commit_flushing, flushing_ns)
 COMMIT_PHASE(jbd2_commit_logging, logging_ns)
 
+static __always_inline void name_data(struct wire_commit *commit, struct inode *inode)
+{
+	struct hlist_node *alias = BPF_CORE_READ(inode, i_dentry.first);
+	struct dentry *dentry;
+
+	if (!alias) /* deleted, or its name has left the cache */
+		return;
+	dentry = (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
+	for (int i = 0; i < WIRE_DATA_PARTS; ++i) {
+		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+
+		bpf_probe_read_kernel_str(commit->data_path[i], WIRE_PATH_PART,
+					  BPF_CORE_READ(dentry, d_name.name));
+		if (parent == dentry)
+			break;
+		dentry = parent;
+	}
+}
+
+/* Once per inode whose data has to be on disk before the commit (fs/jbd2/commit.c,
+ * jbd2_journal_submit_data_buffers). */
+SEC("tp_btf/jbd2_submit_inode_data")
+int BPF_PROG(jbd2_submit_inode_data, struct inode *inode)
+{
+	struct task_state *state;
+	struct wire_commit *commit;
+
+	if (!window_open || !inode)
+		return 0;
+	state = current_state();
+	if (!state || !state->journal)
+		return 0;
+	commit = commit_of((struct journal_s *)state->journal);
+	if (!commit)
+		return 0;
+	if (!commit->data_inodes) {
+		commit->data_ino = BPF_CORE_READ(inode, i_ino);
+		name_data(commit, inode);
+	}
+	commit->data_inodes++;
+	return 0;
+}
+
 SEC("tp_btf/jbd2_run_stats")
 int BPF_PROG(jbd2_run_stats, dev_t dev, tid_t tid, struct transaction_run_stats_s *stats)
 {
@@ -164,14 +207,14 @@ static __always_inline void starting_handle(struct super_block *sb, u64 ino)
 	state = make_current_state();
 	if (!state)
 		return;
-	if (state->call && !state->dev_slot)
+	if (!state->call || !state->dev_slot)
 		set_device(state, dev);
 	info = BPF_CORE_READ(sb, s_fs_info);
 	state->starting_journal = (u64)BPF_CORE_READ(info, s_journal);
 	state->starting_ns = bpf_ktime_get_ns();
 	if (ino) {
 		state->handle_ino = ino;
-		if (state->call && !state->ino)
+		if (!state->call || !state->ino)
 			state->ino = ino;
 	}
 }

@@ -13,4 +13,12 @@ struct {
 	__type(value, struct wire_commit);
 } commits SEC(".maps") __weak;
 
+/* jbd2 threads that were there when the window opened: tid -> struct journal_s *. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, u32);
+	__type(value, u64);
+} journal_threads SEC(".maps") __weak;
+
 #endif

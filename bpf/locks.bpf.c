@@ -13,7 +13,7 @@ static __always_inline void read_owner(struct task_state *state, u64 owner_addr)
 	owner = (void *)(word & ~7ULL);
 	if (!owner)
 		return;
-	state->lock_owner_is_reader = !(state->lock_flags & LOCK_MUTEX) && (word & 1);
+	state->lock_owner_is_reader = !(state->lock_flags & LCB_MUTEX) && (word & 1);
 	state->lock_owner.tid = BPF_CORE_READ(owner, pid);
 	state->lock_owner.pid = BPF_CORE_READ(owner, tgid);
 	bpf_probe_read_kernel_str(state->lock_owner.comm, sizeof(state->lock_owner.comm),
@@ -38,7 +38,7 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 {
 	struct task_state *state;
 
-	if (flags & LOCK_SPIN) /* very frequent, and fired by our own maps: out at once */
+	if (flags & LCB_SPIN) /* very frequent, and fired by our own maps: out at once */
 		return 0;
 	if (!window_open)
 		return 0;
@@ -53,11 +53,11 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 	state->lock_dev = 0;
 	state->lock_owner.tid = 0;
 	state->lock_owner_is_reader = 0;
-	if (flags & (LOCK_PERCPU | LOCK_RT))
+	if (flags & (LCB_PERCPU | LCB_RT))
 		return 0;
-	if (flags & LOCK_MUTEX) {
+	if (flags & LCB_MUTEX) {
 		read_owner(state, state->lock_addr + bpf_core_field_offset(struct mutex, owner));
-	} else if (flags & (LOCK_READ | LOCK_WRITE)) {
+	} else if (flags & (LCB_READ | LCB_WRITE)) {
 		read_owner(state,
 			   state->lock_addr + bpf_core_field_offset(struct rw_semaphore, owner));
 		find_inode(state);

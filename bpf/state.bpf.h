@@ -24,6 +24,8 @@ struct task_state {
 	u64 call_start_ns;
 	u64 file;     /* struct file *, 0 if the call has none */
 	u64 user_path; /* user pointer to the path, for calls by name */
+	s32 path_dir;  /* the file descriptor that it is relative to, or AT_FDCWD */
+	u32 pad;
 	u64 user_id;
 	u64 ino;
 	u32 call;     /* enum wire_call_kind; 0: none */
@@ -37,6 +39,7 @@ struct task_state {
 	u32 wanted;   /* this call made others wait: send it whatever it took */
 	u64 short_blocked_ns;
 	u64 short_runnable_ns;
+	u64 ran_before_ns; /* se.sum_exec_runtime when the call began */
 
 	/* the journal handle */
 	u64 starting_ns;      /* ext4_journal_start*, until jbd2_handle_start */
@@ -57,6 +60,10 @@ struct task_state {
 	struct wire_task lock_owner;
 	u32 lock_owner_is_reader;
 
+	/* freezing a file system: its dev_t between ioctl's entry and exit */
+	u32 freezing;
+	u32 thawing;
+
 	/* a jbd2 thread */
 	u32 journal_thread;
 	struct wire_task requester;
@@ -66,6 +73,8 @@ struct task_state {
 	/* asynchronous I/O being submitted */
 	u64 iocb;
 
+	u64 ran_at_out_ns; /* se.sum_exec_runtime when the sleep under way began */
+	u64 delay_at_out_ns; /* sched_info.run_delay then */
 	u32 asleep; /* slot[slots] holds the sleep under way */
 	u32 slots;  /* finished waits gathered in slot[] */
 	struct wire_wait slot[TASK_SLOTS];

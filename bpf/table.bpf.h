@@ -10,9 +10,6 @@
 
 #include "bpf/state.bpf.h"
 
-#define TABLE_PLACES 8
-#define TABLE_BUCKETS 4096 /* a power of two */
-
 /* A typed pointer as a number: the verifier allows no arithmetic on it otherwise. */
 static __always_inline u64 address_of(const void *pointer)
 {
@@ -24,17 +21,17 @@ static __always_inline u64 address_of(const void *pointer)
 
 static __always_inline u32 table_bucket(u64 key)
 {
-	return (u32)((key * 0x9e3779b97f4a7c15ULL) >> 52) & (TABLE_BUCKETS - 1);
+	return (u32)((key * 0x9e3779b97f4a7c15ULL) >> 52) & (WIRE_TABLE_BUCKETS - 1);
 }
 
 #define DEFINE_TABLE(name, entry_type)                                                             \
 	struct name##_bucket {                                                                     \
-		u64 key[TABLE_PLACES];                                                             \
-		entry_type entry[TABLE_PLACES];                                                    \
+		u64 key[WIRE_TABLE_PLACES];                                                             \
+		entry_type entry[WIRE_TABLE_PLACES];                                                    \
 	};                                                                                         \
 	struct {                                                                                   \
 		__uint(type, BPF_MAP_TYPE_ARRAY);                                                  \
-		__uint(max_entries, TABLE_BUCKETS);                                                \
+		__uint(max_entries, WIRE_TABLE_BUCKETS);                                                \
 		__type(key, u32);                                                                  \
 		__type(value, struct name##_bucket);                                               \
 	} name SEC(".maps") __weak;                                                                \
@@ -46,7 +43,7 @@ static __always_inline u32 table_bucket(u64 key)
                                                                                                    \
 		if (!bucket)                                                                       \
 			return NULL;                                                               \
-		for (int i = 0; i < TABLE_PLACES; ++i)                                             \
+		for (int i = 0; i < WIRE_TABLE_PLACES; ++i)                                             \
 			if (bucket->key[i] == key)                                                 \
 				return &bucket->entry[i];                                          \
 		return NULL;                                                                       \
@@ -59,10 +56,10 @@ static __always_inline u32 table_bucket(u64 key)
                                                                                                    \
 		if (!bucket)                                                                       \
 			return NULL;                                                               \
-		for (int i = 0; i < TABLE_PLACES; ++i)                                             \
+		for (int i = 0; i < WIRE_TABLE_PLACES; ++i)                                             \
 			if (bucket->key[i] == key)                                                 \
 				return &bucket->entry[i];                                          \
-		for (int i = 0; i < TABLE_PLACES; ++i)                                             \
+		for (int i = 0; i < WIRE_TABLE_PLACES; ++i)                                             \
 			if (!bucket->key[i] &&                                                     \
 			    __sync_val_compare_and_swap(&bucket->key[i], 0, key) == 0)             \
 				return &bucket->entry[i];                                          \
@@ -77,7 +74,7 @@ static __always_inline u32 table_bucket(u64 key)
                                                                                                    \
 		if (!bucket)                                                                       \
 			return;                                                                    \
-		for (int i = 0; i < TABLE_PLACES; ++i)                                             \
+		for (int i = 0; i < WIRE_TABLE_PLACES; ++i)                                             \
 			if (bucket->key[i] == key)                                                 \
 				bucket->key[i] = 0;                                                \
 	}

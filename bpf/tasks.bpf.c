@@ -3,19 +3,8 @@
  * iterator that user space reads once. */
 #include "bpf/state.bpf.h"
 #include "bpf/calls.bpf.h"
+#include "bpf/journal.bpf.h"
 #include "bpf/waits.bpf.h"
-
-static __always_inline struct file *file_of(struct task_struct *task, u32 fd)
-{
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **fds = BPF_CORE_READ(table, fd);
-	struct file *file = NULL;
-
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
-		return NULL;
-	bpf_probe_read_kernel(&file, sizeof(file), fds + fd);
-	return file;
-}
 
 static __always_inline void mark_asleep(struct task_state *state, u32 sleep_state)
 {
@@ -30,6 +19,55 @@ static __always_inline void mark_asleep(struct task_state *state, u32 sleep_stat
 	state->asleep = 1;
 }
 
+/* A commit's thread, woken or asleep: its sleeps are the commit's. */
+static __always_inline void adopt_journal_thread(struct task_struct *task, struct task_state *state)
+{
+	u32 tid = task->pid;
+	u64 *journal = bpf_map_lookup_elem(&journal_threads, &tid);
+	struct wire_commit *commit;
+
+	if (!journal)
+		return;
+	state->journal_thread = 1;
+	commit = bpf_map_lookup_elem(&commits, journal);
+	if (!commit)
+		return;
+	state->journal = *journal;
+	set_device(state, commit->dev);
+}
+
+/* A handle that was open when the window opened: journal_info is other file systems', too, so that
+ * all it leads to must fit. */
+static __always_inline void adopt_handle(struct task_struct *task)
+{
+	struct jbd2_journal_handle *handle = task->journal_info;
+	struct transaction_s *transaction;
+	struct journal_s *journal;
+	struct task_state *state;
+	u32 dev;
+
+	if (!handle)
+		return;
+	transaction = BPF_CORE_READ(handle, h_transaction);
+	journal = BPF_CORE_READ(transaction, t_journal);
+	if (!transaction || !journal ||
+	    (BPF_CORE_READ(journal, j_running_transaction) != transaction &&
+	     BPF_CORE_READ(journal, j_committing_transaction) != transaction))
+		return;
+	dev = BPF_CORE_READ(journal, j_fs_dev, bd_dev);
+	if (!traced_slot(dev))
+		return;
+	state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!state || state->handle_start_ns)
+		return;
+	state->handle_journal = (u64)journal;
+	state->handle_start_ns = window_open_ns;
+	state->handle_dev = dev;
+	state->handle_tid = BPF_CORE_READ(transaction, t_tid);
+	state->handle_type = BPF_CORE_READ_BITFIELD_PROBED(handle, h_type);
+	state->handle_line = BPF_CORE_READ_BITFIELD_PROBED(handle, h_line_no);
+}
+
 /* When the window opens: whoever sleeps in a call of interest, or uninterruptibly in the kernel's
  * own threads, is known from now on. Runs just after the window has opened: a task that wakes
  * while we look at it is put right by its next switch. */
@@ -42,17 +80,29 @@ int adopt(struct bpf_iter__task *ctx)
 	u32 sleep_state, call;
 	u64 id;
 
-	if (!task || (u32)task->tgid == config.own_tgid)
+	if (!task || (u32)task->tgid == config.own_tgid || task->exit_state)
 		return 0;
 	sleep_state = task->__state;
-	if (!sleep_state || task->exit_state)
+	adopt_handle(task);
+	/* io_uring's workers enter no syscall; what they wait for is told by their stacks. */
+	if (task->flags & PF_IO_WORKER)
+		bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!sleep_state)
 		return 0;
-	if (task->flags & PF_KTHREAD) {
-		if (!is_uninterruptible(sleep_state))
+	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
+		u32 tid = task->pid;
+
+		/* An idle journal thread sleeps interruptibly: who wakes it is wanted. */
+		if (!is_uninterruptible(sleep_state) &&
+		    !bpf_map_lookup_elem(&journal_threads, &tid))
 			return 0;
 		state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (state)
-			mark_asleep(state, sleep_state);
+		if (!state)
+			return 0;
+		adopt_journal_thread(task, state);
+		if (!is_uninterruptible(sleep_state))
+			return 0;
+		mark_asleep(state, sleep_state);
 		return 0;
 	}
 	/* It sleeps, so it is in the kernel, and its registers are those it came with. */
@@ -101,9 +151,7 @@ int drain(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct task_state *state;
-	struct wire_call *event;
 	u64 now = bpf_ktime_get_ns();
-	u32 zero = 0;
 
 	if (!task)
 		return 0;
@@ -141,14 +189,13 @@ int drain(struct bpf_iter__task *ctx)
 		finish_wait(state, wait, task);
 		emit_wait(wait);
 	}
-	if (in_its_call(task, state) && (state->dev_slot || state->call == CALL_SYNC) &&
+	if (in_its_call(task, state) && (state->dev_slot || state->call == CALL_SYNC || state->call_flags & CALL_KNOB) &&
 	    (now - state->call_start_ns >= config.threshold_ns || state->wanted)) {
 		send_gathered(state);
 		state->call_flags |= CALL_UNFINISHED;
-		event = bpf_map_lookup_elem(&call_buffers, &zero);
-		if (event)
-			name_task(&event->task, task);
-		emit_call(state, now, 0);
+		if (now - state->call_start_ns < config.threshold_ns)
+			state->call_flags |= CALL_WANTED;
+		emit_call(state, task, now, 0);
 	}
 	bpf_task_storage_delete(&tasks, task);
 	return 0;

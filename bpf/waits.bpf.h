@@ -42,14 +42,10 @@ static __always_inline void take_stack(struct wire_wait *wait, struct task_struc
 
 /* Shorter sleeps are only counted. Most calls are fast: what cannot matter in a stall is passed
  * over. */
-static __always_inline u64 sleep_floor_ns(struct task_state *state, u64 now)
+static __always_inline u64 sleep_floor_ns(struct task_state *state)
 {
-	if (state->call)
-		return now - state->call_start_ns < config.threshold_ns / 10
-			       ? config.wait_floor_ns
-			       : config.actor_floor_ns;
-	if (state->handle_start_ns || state->journal_thread)
-		return config.actor_floor_ns;
+	if (state->call || state->handle_start_ns || state->journal_thread)
+		return config.wait_floor_ns;
 	return config.threshold_ns / 10;
 }
 
@@ -67,14 +63,14 @@ static __always_inline void finish_wait(struct task_state *state, struct wire_wa
 		wait->flags |= WAIT_IN_CALL;
 		wait->call_start_ns = state->call_start_ns;
 	}
-	if (state->journal_thread) {
+	if (state->journal_thread)
 		wait->flags |= WAIT_JOURNAL_THREAD;
-		wait->dev = state->dev;
-	}
 	wait->handle_tid = 0;
 	if (state->handle_start_ns) {
 		wait->flags |= WAIT_HANDLE_OPEN;
 		wait->handle_tid = state->handle_tid;
+		if (!wait->dev)
+			wait->dev = state->handle_dev;
 	}
 	wait->lock_addr = 0;
 	if (state->lock_addr && !(wait->flags & WAIT_PREEMPTED)) {
@@ -102,23 +98,48 @@ static __always_inline void keep_or_send(struct task_state *state, struct wire_w
 	emit_wait(wait);
 }
 
-/* The task runs, and we have not seen it switched to: on some machines switches away from certain
- * tasks fire no tracepoint (seen on 6.18 in a guest: 14 in 2,538, for ftrace as well). Its sleep
- * ended when it was woken; when it got a CPU is not known. To be called in its own context. */
+/* How long the task has waited for a CPU in all, up to the last time it got one. */
+static __always_inline u64 run_delay_ns(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->sched_info.run_delay) ? task->sched_info.run_delay : 0;
+}
+
+/* Switches and wake-ups that fire no hook: on some machines those away from certain tasks, and all
+ * that happens in interrupts upon them (seen on 6.18 in a guest: 14 switches in 2,538, for ftrace
+ * as well). From the first one seen on, stacks are taken when a task goes to sleep: nobody else may
+ * be there to take them. */
+extern int some_pass_unseen;
+
+/* The task runs, and we have not seen it switched to. For how long it was off the CPU, and how long
+ * of that it waited for one, the scheduler's own account tells. To be called in its own context. */
 static __always_inline void close_lost_sleep(struct task_state *state, struct task_struct *task)
 {
 	struct wire_wait *wait;
-	u64 now;
+	u64 now, gone, ran, delay;
 
 	if (!state->asleep)
 		return;
 	state->asleep = 0;
+	some_pass_unseen = 1;
 	wait = &state->slot[state->slots & (TASK_SLOTS - 1)];
-	if (!wait->frames) /* preempted, or too short to matter */
-		return;
 	now = bpf_ktime_get_ns();
-	wait->in_ns = wait->waking_ns;
+	ran = task->se.sum_exec_runtime - state->ran_at_out_ns;
+	gone = now - wait->out_ns;
+	gone = gone > ran ? gone - ran : 0;
+	if (gone < sleep_floor_ns(state))
+		return;
+	wait->in_ns = wait->out_ns + gone;
+	if (wait->flags & WAIT_PREEMPTED) {
+		wait->waking_ns = wait->out_ns;
+	} else {
+		delay = run_delay_ns(task) - state->delay_at_out_ns;
+		if (!wait->waking_ns)
+			wait->waking_ns = wait->in_ns - (delay < gone ? delay : gone);
+		if (wait->in_ns < wait->waking_ns)
+			wait->in_ns = wait->waking_ns;
+	}
 	wait->ran_before.tid = 0;
+	wait->cpu = bpf_get_smp_processor_id();
 	finish_wait(state, wait, task);
 	keep_or_send(state, wait, now);
 }

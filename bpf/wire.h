@@ -31,10 +31,15 @@ enum wire_limits {
 	WIRE_FRAMES = 32,       /* the deepest seen had about 30 (ext4 append through mballoc) */
 	WIRE_PATH_PARTS = 6,    /* file name and up to five folders above it */
 	WIRE_PATH_PART = 40,
+	WIRE_CGROUP_PARTS = 3,
+	WIRE_DATA_PARTS = 3,
 	WIRE_FLUSH_MEMBERS = 16,
 	WIRE_HIST_SUB = 16,     /* buckets per power of two */
 	WIRE_HIST_BUCKETS = 640,
 	WIRE_DEVICES = 16,      /* devices traced at once */
+	WIRE_SURVEYED = 32,     /* file systems and disks looked at when the window opens */
+	WIRE_TABLE_PLACES = 8,  /* of a bucket of the lock-free tables (table.bpf.h) */
+	WIRE_TABLE_BUCKETS = 4096, /* a power of two */
 };
 
 enum wire_kind {
@@ -45,6 +50,9 @@ enum wire_kind {
 	WIRE_FLUSH,
 	WIRE_REQUEST,
 	WIRE_ASYNC,
+	WIRE_FREEZE,
+	WIRE_THROTTLE,
+	WIRE_SLICE,
 };
 
 /* The kinds of calls of the report. Numbers are append-only: recordings hold them. */
@@ -136,12 +144,12 @@ enum wire_waker_context {
 };
 
 enum wire_lock_flags { /* include/trace/events/lock.h LCB_F_*, 5.19 and later */
-	LOCK_SPIN = 1,
-	LOCK_READ = 2,
-	LOCK_WRITE = 4,
-	LOCK_RT = 8,
-	LOCK_PERCPU = 16,
-	LOCK_MUTEX = 32,
+	LCB_SPIN = 1,
+	LCB_READ = 2,
+	LCB_WRITE = 4,
+	LCB_RT = 8,
+	LCB_PERCPU = 16,
+	LCB_MUTEX = 32,
 };
 
 /*
@@ -162,7 +170,8 @@ struct wire_wait {
 	u32 journal_state;  /* its t_state at out_ns (0 running, 1 locked, 2 switch, ...) */
 	u32 handle_tid;     /* with WAIT_HANDLE_OPEN */
 	u32 target_tid;     /* in fsync, fdatasync: the transaction the inode needs at out_ns; 0 unknown */
-	u32 waker_context;  /* enum wire_waker_context */
+	u16 waker_context;  /* enum wire_waker_context */
+	u16 cpu;            /* on which the task ran again at in_ns */
 	struct wire_task waker;
 	struct wire_task ran_before; /* what ran on the CPU until in_ns */
 	u64 lock_addr;
@@ -173,6 +182,8 @@ struct wire_wait {
 	u32 lock_owner_is_reader;
 	u32 frames;         /* of stack[], innermost first, 0: no stack was taken */
 	u64 ino;            /* inode of the call at hand, 0 if unknown */
+	u32 journal_blocks; /* of the log, while starting a handle; */
+	u32 journal_free;   /* ... those free at out_ns */
 	struct wire_request_times waker_request;
 	u64 stack[WIRE_FRAMES];
 };
@@ -183,6 +194,7 @@ enum wire_call_flags {
 	CALL_HAS_PATH = 1 << 2,
 	CALL_WANTED = 1 << 3,      /* not a stall itself: sent because it made somebody wait */
 	CALL_USER_PATH = 1 << 4,   /* path is one string as the caller gave it, not parts */
+	CALL_KNOB = 1 << 5,        /* a write to sysfs: it may have frozen a queue. Never a stall */
 };
 
 /* A call over the threshold (or one that made others wait). */
@@ -198,6 +210,7 @@ struct wire_call {
 	u64 ino;
 	s64 result;
 	u64 user_id;         /* io_submit: aio_data of the first iocb */
+	u64 ran_ns;         /* se.sum_exec_runtime: on a CPU, to a tick; 0: not known */
 	u32 sync_tid;        /* fsync, fdatasync: transaction wanted at sync_file_enter */
 	u32 short_waits;     /* sleeps too short for a stack; their time: */
 	u64 short_blocked_ns;
@@ -223,7 +236,6 @@ struct wire_commit {
 	struct wire_task requester; /* who woke it; tid 0: timer or unknown */
 	u64 start_ns;       /* jbd2_start_commit */
 	u64 locking_ns;     /* jbd2_commit_locking: new handles wait from here */
-	u64 handles_ns;     /* last wake-up out of jbd2_journal_wait_updates; 0: no handle was open */
 	u64 flushing_ns;    /* jbd2_commit_flushing: new handles go on from here */
 	u64 logging_ns;     /* jbd2_commit_logging */
 	u64 record_ns;      /* commit record with PREFLUSH queued by the thread; 0: none (nobarrier) */
@@ -233,6 +245,11 @@ struct wire_commit {
 	u32 blocks;
 	u32 blocks_logged;
 	u32 late_handles;   /* handles that ended while the transaction was locked */
+	u64 data_bytes;     /* ordered data that the thread wrote for it */
+	u64 data_ino;       /* of the first inode with ordered data */
+	u32 data_inodes;    /* how many have some */
+	u32 pad;
+	char data_path[WIRE_DATA_PARTS][WIRE_PATH_PART]; /* of data_ino, innermost first */
 };
 
 enum wire_handle_flags {
@@ -282,7 +299,8 @@ struct wire_flush {
 };
 enum wire_flush_flags {
 	FLUSH_UNFINISHED = 1 << 0,
-	FLUSH_CUT_START = 1 << 1, /* in the device when the window opened: issue_ns is that moment */
+	FLUSH_CUT_START = 1 << 1, /* in the device when the window opened: issue_ns is the kernel's
+				     own time of it, or that moment */
 	FLUSH_END_UNSEEN = 1 << 2, /* complete_ns is when the next one was issued */
 };
 
@@ -294,7 +312,11 @@ struct wire_request {
 	u32 flags;
 	s32 error;
 };
-enum wire_request_flags { REQUEST_UNFINISHED = 1 << 0 };
+enum wire_request_flags {
+	REQUEST_UNFINISHED = 1 << 0,
+	REQUEST_CUT_START = 1 << 1, /* as FLUSH_CUT_START */
+	REQUEST_END_UNSEEN = 1 << 2, /* as FLUSH_END_UNSEEN, or when the window closed */
+};
 
 enum wire_async_flags {
 	ASYNC_URING = 1 << 0,
@@ -323,6 +345,74 @@ struct wire_async {
 	s32 result;
 };
 
+/* A file system that somebody froze (FIFREEZE, fsfreeze), until it was thawed. */
+struct wire_freeze {
+	struct wire_header header;
+	struct wire_task task; /* who froze it; tid 0: it was frozen when the window opened */
+	u32 dev;
+	u32 flags; /* enum wire_freeze_flags */
+	u64 start_ns;
+	u64 end_ns;
+};
+enum wire_freeze_flags {
+	FREEZE_CUT_START = 1 << 0,
+	FREEZE_UNFINISHED = 1 << 1, /* still frozen when the window closed */
+};
+
+/* A bio that a cgroup's limit held back until now (block/blk-throttle.c). Its submitter did not
+ * block for that, only for the bio's completion. */
+struct wire_throttle {
+	struct wire_header header;
+	u32 disk;
+	u32 op;
+	u64 sector;
+	u64 released_ns;
+	u32 bytes;
+	u32 pad;
+	char cgroup[WIRE_CGROUP_PARTS][WIRE_PATH_PART]; /* innermost first, "" ends */
+};
+
+/* What ran on a CPU for long while a task of ours waited for one. */
+struct wire_slice {
+	struct wire_header header;
+	struct wire_task task;
+	u64 start_ns;
+	u64 end_ns;
+	u32 cpu;
+	u32 pad;
+};
+
+/* What the block layer's hooks keep of a request in flight, and async.bpf.h of an iocb: user space
+ * reads what is left when the window closes. */
+struct wire_request_entry {
+	struct wire_task issuer;
+	u64 start_ns;
+	u64 issue_ns;
+	u64 sector;
+	u32 disk;
+	u32 op;
+	u32 bytes;
+	u32 flush_data; /* the write between two flushes (blk-flush.c) */
+	u32 flags;      /* enum wire_request_flags */
+	u32 pad;
+};
+struct wire_async_entry {
+	struct wire_task task;
+	u64 call_ns;
+	u64 begin_ns;
+	u64 queued_ns;
+	u64 issue_ns;
+	u64 complete_ns;
+	u64 ino;
+	u64 user_id;
+	u64 offset;
+	u64 sector;
+	u32 dev;
+	u32 dev_slot;
+	u32 flags;
+	u32 bytes;
+};
+
 /* Log-linear histogram of nanoseconds: WIRE_HIST_SUB buckets per power of two. */
 struct wire_hist {
 	u64 count;
@@ -344,6 +434,7 @@ enum wire_target {
 	TARGET_OPEN,   /* open(path, flags) */
 	TARGET_OPENAT, /* openat(dir, path, flags) */
 	TARGET_LATE,   /* the device is known once the file system is entered */
+	TARGET_FREEZE, /* ioctl: FIFREEZE and FITHAW, no call of its own */
 };
 
 #define WIRE_SYSCALLS 512 /* a power of two */
@@ -356,13 +447,14 @@ struct wire_syscall_rule {
 /* Set by user space before the programs are loaded. */
 struct wire_config {
 	u64 threshold_ns;
-	u64 wait_floor_ns;    /* shorter sleeps of calls get no stack ... */
-	u64 actor_floor_ns;   /* ... and of journal threads, holders and calls that are slow already */
+	u64 wait_floor_ns;    /* shorter sleeps get no stack */
 	u64 request_floor_ns; /* data requests shorter than this are not sent */
 	u64 iomap_end_io;     /* address of iomap_dio_bio_end_io, 0: unknown */
 	u64 flush_data_end_io; /* address of mq_flush_data_end_io, 0: unknown */
+	u64 throttle_work;    /* address of blk_throtl_dispatch_work_fn, 0: unknown */
 	u32 own_tgid;
-	u32 pad;
+	u32 surveyed;         /* of survey_fd[] */
+	u32 survey_fd[WIRE_SURVEYED]; /* our own file descriptors of disks and mount points */
 	struct wire_syscall_rule rules[WIRE_SYSCALLS]; /* by number */
 };
 
@@ -373,7 +465,7 @@ enum wire_loss {
 	LOSS_RING_OTHER,
 	LOSS_TASK_STORAGE,    /* no memory for a task's state */
 	LOSS_TABLE_FULL,      /* no slot for a request, flush bio or iocb */
-	LOSS_UNMATCHED,       /* a completion without its beginning (after the settling time) */
+	LOSS_UNMATCHED,       /* a completion without its beginning, which was in the window */
 	LOSS_USER_READ,       /* the first iocb was not resident: device learnt later */
 	LOSS_STACK,           /* bpf_get_task_stack failed */
 	LOSS_KINDS = 16,
@@ -382,14 +474,19 @@ enum wire_loss {
 WIRE_ASSERT(sizeof(struct wire_header) == 8, "wire_header");
 WIRE_ASSERT(sizeof(struct wire_task) == 24, "wire_task");
 WIRE_ASSERT(sizeof(struct wire_request_times) == 48, "wire_request_times");
-WIRE_ASSERT(sizeof(struct wire_wait) == 512, "wire_wait");
-WIRE_ASSERT(sizeof(struct wire_call) == 8 + 24 + 16 + 16 + 24 + 8 + 16 + 240, "wire_call");
-WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 64 + 16, "wire_commit");
+WIRE_ASSERT(sizeof(struct wire_wait) == 520, "wire_wait");
+WIRE_ASSERT(sizeof(struct wire_call) == 8 + 24 + 16 + 16 + 24 + 8 + 8 + 16 + 240, "wire_call");
+WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 56 + 16 + 24 + 120, "wire_commit");
 WIRE_ASSERT(sizeof(struct wire_handle) == 8 + 24 + 16 + 24 + 8, "wire_handle");
 WIRE_ASSERT(sizeof(struct wire_flush_member) == 40, "wire_flush_member");
 WIRE_ASSERT(sizeof(struct wire_flush) == 8 + 8 + 24 + 24 + 32 + 16 * 40, "wire_flush");
 WIRE_ASSERT(sizeof(struct wire_request) == 8 + 48 + 24 + 8, "wire_request");
-WIRE_ASSERT(sizeof(struct wire_config) == 56 + 2 * WIRE_SYSCALLS, "wire_config");
+WIRE_ASSERT(sizeof(struct wire_config) == 56 + 4 * WIRE_SURVEYED + 2 * WIRE_SYSCALLS, "wire_config");
+WIRE_ASSERT(sizeof(struct wire_freeze) == 8 + 24 + 8 + 16, "wire_freeze");
+WIRE_ASSERT(sizeof(struct wire_throttle) == 8 + 8 + 16 + 8 + 120, "wire_throttle");
+WIRE_ASSERT(sizeof(struct wire_slice) == 8 + 24 + 16 + 8, "wire_slice");
+WIRE_ASSERT(sizeof(struct wire_request_entry) == 24 + 24 + 16 + 8, "wire_request_entry");
+WIRE_ASSERT(sizeof(struct wire_async_entry) == 24 + 72 + 16, "wire_async_entry");
 WIRE_ASSERT(sizeof(struct wire_async) == 8 + 24 + 8 + 88 + 8, "wire_async");
 
 #ifdef __cplusplus

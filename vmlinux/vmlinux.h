@@ -46,6 +46,7 @@ enum bpf_map_type {
 };
 enum {
 	BPF_ANY = 0,
+	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 	BPF_RB_NO_WAKEUP = 1,
@@ -74,18 +75,40 @@ struct qstr {
 	const unsigned char *name;
 };
 
+struct hlist_node {
+	struct hlist_node *next;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
 struct dentry {
+	struct super_block *d_sb;
 	struct dentry *d_parent;
 	struct qstr d_name;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
 };
 
 struct path {
 	struct dentry *dentry;
 };
 
+struct fs_struct {
+	struct path pwd;
+};
+
+struct sb_writers {
+	unsigned short frozen; /* int before 6.6 */
+};
+
 struct super_block {
 	dev_t s_dev;
 	unsigned long s_magic;
+	struct block_device *s_bdev;
+	struct sb_writers s_writers;
 	void *s_fs_info;
 };
 
@@ -102,6 +125,10 @@ struct address_space {
 	struct inode *host;
 };
 
+struct folio {
+	struct address_space *mapping;
+};
+
 struct inode {
 	u16 i_mode;
 	struct super_block *i_sb;
@@ -109,11 +136,13 @@ struct inode {
 	dev_t i_rdev;
 	struct rw_semaphore i_rwsem;
 	struct address_space i_data;
+	struct hlist_head i_dentry;
 };
 
 struct file {
 	struct path f_path;
 	struct inode *f_inode;
+	struct address_space *f_mapping;
 	unsigned int f_flags;
 };
 
@@ -126,6 +155,15 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct sched_info {
+	unsigned long long run_delay;   /* CONFIG_SCHED_INFO */
+	unsigned long long last_queued; /* sched_clock(); 0: not on a runqueue */
+};
+
+struct sched_entity {
+	u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -135,15 +173,50 @@ struct task_struct {
 	void *mm;
 	void *journal_info;
 	struct files_struct *files;
+	struct sched_entity se;
+	struct sched_info sched_info;
+	struct fs_struct *fs;
+	void *worker_private; /* of a kthread: struct kthread */
 	int exit_state;
 	int on_cpu;
 	unsigned int in_iowait : 1;
+};
+
+struct kthread {
+	void *data;
+};
+
+struct worker { /* kernel/workqueue_internal.h */
+	void *current_func;
+};
+
+struct kernfs_node {
+	const char *name;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
 };
 
 /* jbd2 and ext4 */
 
 struct journal_s {
 	unsigned long j_flags;
+	unsigned long j_free;
+	unsigned int j_total_len; /* j_maxlen before 5.11 */
 	struct transaction_s *j_running_transaction;
 	struct transaction_s *j_committing_transaction;
 	struct block_device *j_dev;
@@ -153,16 +226,23 @@ struct journal_s {
 };
 
 struct transaction_s {
+	struct journal_s *t_journal;
 	tid_t t_tid;
 	enum {
 		T_RUNNING = 0,
 		T_LOCKED = 1,
 		T_SWITCH = 2,
+		T_FLUSH = 3,
+		T_COMMIT = 4,
+		T_COMMIT_DFLUSH = 5,
+		T_COMMIT_JFLUSH = 6,
 	} t_state;
 };
 
 struct jbd2_journal_handle {
 	struct transaction_s *h_transaction;
+	unsigned int h_type : 8;
+	unsigned int h_line_no : 16;
 };
 
 struct transaction_run_stats_s {
@@ -188,14 +268,36 @@ struct block_device {
 	struct gendisk *bd_disk;
 };
 
+struct bdev_inode {
+	struct block_device bdev;
+	struct inode vfs_inode;
+};
+
 struct gendisk {
 	int major;
 	int first_minor;
 	struct block_device *part0;
+	struct request_queue *queue;
+};
+
+struct blk_mq_tags {
+	unsigned int nr_tags;
+	struct request **rqs;
+};
+
+struct blk_mq_tag_set {
+	unsigned int nr_hw_queues;
+	struct blk_mq_tags **tags;
 };
 
 struct request_queue {
 	struct gendisk *disk; /* 5.15 has it too; rq->rq_disk went away */
+	struct blk_mq_tag_set *tag_set;
+};
+
+enum mq_rq_state {
+	MQ_RQ_IDLE = 0,
+	MQ_RQ_IN_FLIGHT = 1,
 };
 
 struct bvec_iter {
@@ -210,9 +312,11 @@ struct bio {
 	struct bvec_iter bi_iter;
 	void *bi_end_io;
 	void *bi_private;
+	struct blkcg_gq *bi_blkg;
 };
 
 struct blk_flush_queue {
+	struct request *flush_rq;
 	unsigned int flush_running_idx : 1;
 	struct list_head flush_queue[2];
 };
@@ -232,6 +336,8 @@ struct request {
 	struct bio *biotail;
 	struct list_head queuelist; /* links a flush's members, 6.6 and later */
 	u64 start_time_ns;
+	u64 io_start_time_ns; /* of requests that the queue keeps statistics of */
+	enum mq_rq_state state;
 	void *end_io;
 };
 

@@ -21,8 +21,8 @@
 #include <csignal>
 #include <exception>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/error.h"
-#include "workloads/clock.h"
 #include "workloads/load.h"
 #include "workloads/results.h"
 
@@ -70,7 +70,7 @@ class Child {
 
   bool report_progress(uint64_t done, uint64_t total) {
     constexpr uint64_t kEvery_ns = 100'000'000;
-    uint64_t now = now_ns();
+    uint64_t now = monotonic_ns();
     if (now >= next_progress_ns_) {
       next_progress_ns_ = now + kEvery_ns;
       channel_.send({{"type", "progress"}, {"done", done}, {"total", total}});

@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
-#include "workloads/clock.h"
 
 namespace stalltrace::workloads {
 namespace {
@@ -71,7 +71,7 @@ void* JobWorker::buffer(unsigned slot) {
 }
 
 bool JobWorker::going_on() const {
-  return !failed_ && blocks_left_ > 0 && !stop_.requested() && now_ns() < deadline_ns_;
+  return !failed_ && blocks_left_ > 0 && !stop_.requested() && monotonic_ns() < deadline_ns_;
 }
 
 void JobWorker::run(uint64_t start_ns) {
@@ -111,10 +111,10 @@ bool JobWorker::sync_if_due() {
 // for libaio. It covers those writes that were seen complete before it.
 void JobWorker::sync(OpKind kind) {
   synced_at_ = issued_writes_;
-  uint64_t start = now_ns();
+  uint64_t start = monotonic_ns();
   int failed = kind == OpKind::kFsync ? fsync(fd_) : fdatasync(fd_);
   int error = failed != 0 ? errno : 0;
-  uint64_t end = now_ns();
+  uint64_t end = monotonic_ns();
   record(kind, next_id(), start, end, -error);
   if (error != 0) {
     fail(fmt::format("{} of {}", op_kind_name(kind), path_), error);
@@ -157,9 +157,9 @@ void JobWorker::issue_async() {
 
 bool JobWorker::submit_until_taken(const IoRequest& request, unsigned slot) {
   while (engine_) {
-    uint64_t start = now_ns();
+    uint64_t start = monotonic_ns();
     int result = engine_->submit(request);
-    uint64_t end = now_ns();
+    uint64_t end = monotonic_ns();
     record(engine_->call_kind(), request.id, start, end, result);
     slots_[slot].start_ns = start;
     if (result > 0) return true;
@@ -185,12 +185,12 @@ void JobWorker::issue_sync() {
   Slot slot = next_operation();
   uint64_t id = next_id();
   auto offset = static_cast<off_t>(slot.offset);
-  uint64_t start = now_ns();
+  uint64_t start = monotonic_ns();
   ssize_t result = 0;
   if (job_.engine == Engine::kSync) {
     result = lseek(fd_, offset, SEEK_SET);
     if (result >= 0) {
-      start = now_ns();
+      start = monotonic_ns();
       result = slot.write ? write(fd_, buffer(0), job_.block_bytes)
                           : read(fd_, buffer(0), job_.block_bytes);
     }
@@ -199,7 +199,7 @@ void JobWorker::issue_sync() {
                         : pread(fd_, buffer(0), job_.block_bytes, offset);
   }
   if (result < 0) result = -errno;
-  uint64_t end = now_ns();
+  uint64_t end = monotonic_ns();
   record(slot.write ? OpKind::kWrite : OpKind::kRead, id, start, end, result);
   slot.start_ns = start;
   completed(slot, id, result);
@@ -207,15 +207,15 @@ void JobWorker::issue_sync() {
 
 void JobWorker::look() {
   if (!engine_) return;
-  uint64_t look_ns = now_ns();
+  uint64_t look_ns = monotonic_ns();
   int count = engine_->reap(completions_, false);
-  if (count != 0) reaped(count, now_ns());
+  if (count != 0) reaped(count, monotonic_ns());
   last_look_ns_ = look_ns;
 }
 
 void JobWorker::wait_for_one() {
   int count = engine_->reap(completions_, true);
-  reaped(count, now_ns());
+  reaped(count, monotonic_ns());
   // What is not there now completes after now: the wait itself says nothing about when it looked.
   if (count > 0) look();
 }

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/error.h"
-#include "workloads/clock.h"
 #include "workloads/ops_log.h"
 
 namespace stalltrace::workloads {
@@ -144,7 +144,7 @@ void Load::launch() {
 
 uint64_t Load::start() {
   gate_open_ = true;
-  start_ns_ = now_ns();
+  start_ns_ = monotonic_ns();
   gate_.open(start_ns_);
   return start_ns_;
 }

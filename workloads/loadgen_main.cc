@@ -8,10 +8,10 @@
 #include <csignal>
 #include <fstream>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
 #include "userspace/cli/scenario_options.h"
-#include "workloads/clock.h"
 #include "workloads/process.h"
 
 namespace {
@@ -38,7 +38,7 @@ bool signalled(const File& signals) {
 int run(const Scenario& scenario, const std::string& json_file) {
   File signals = watch_signals();
   WorkloadProcess process(scenario);
-  uint64_t began_ns = stalltrace::workloads::now_ns();
+  uint64_t began_ns = stalltrace::monotonic_ns();
   if (!process.prepare(
           [&signals](uint64_t /*done*/, uint64_t /*total*/) { return !signalled(signals); })) {
     fmt::print(stderr, "st_loadgen: cancelled\n");
@@ -46,7 +46,7 @@ int run(const Scenario& scenario, const std::string& json_file) {
   }
   fmt::print(stderr, "pid {}, {} threads, prepared in {}\n", process.pid(),
              process.threads().size(),
-             stalltrace::format_time(stalltrace::workloads::now_ns() - began_ns));
+             stalltrace::format_time(stalltrace::monotonic_ns() - began_ns));
   process.start();
   do {
     std::array<pollfd, 2> wait{{{.fd = process.fd(), .events = POLLIN, .revents = 0},

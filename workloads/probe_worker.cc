@@ -4,9 +4,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/error.h"
 #include "workloads/block_order.h"
-#include "workloads/clock.h"
 
 namespace stalltrace::workloads {
 namespace {
@@ -34,9 +34,9 @@ ProbeRequest ProbeWorker::request(uint64_t offset) {
                .fd = fd_,
                .write = true};
   ProbeRequest request;
-  request.start_ns = now_ns();
+  request.start_ns = monotonic_ns();
   int submitted = engine_->submit(io);
-  request.submitted_ns = now_ns();
+  request.submitted_ns = monotonic_ns();
   record(OpKind::kProbeSubmit, io.id, request.start_ns, request.submitted_ns, submitted);
   request.result = submitted;
   request.completed_ns = request.submitted_ns;
@@ -45,7 +45,7 @@ ProbeRequest ProbeWorker::request(uint64_t offset) {
     Completion completion{};
     int reaped = 0;
     while (reaped == 0) reaped = engine_->reap({&completion, 1}, true);
-    request.completed_ns = now_ns();
+    request.completed_ns = monotonic_ns();
     request.result = reaped < 0 ? reaped : completion.result;
     reap_from_ns = request.start_ns;
   }
@@ -61,7 +61,7 @@ ProbeRequest ProbeWorker::request(uint64_t offset) {
 void ProbeWorker::run(uint64_t start_ns) {
   uint64_t deadline = probe_.runtime_ns > 0 ? start_ns + probe_.runtime_ns : UINT64_MAX;
   BlockOrder order(OrderKind::kIndependent, probe_.size_bytes / probe_.block_bytes, start_ns);
-  while (!stop_.requested() && now_ns() < deadline) {
+  while (!stop_.requested() && monotonic_ns() < deadline) {
     // Grown between two requests, when nothing is being timed.
     ProbeRequest done = request(order.next() * probe_.block_bytes);
     requests_.push_back(done);

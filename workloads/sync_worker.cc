@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "workloads/clock.h"
+#include "userspace/base/clock.h"
 
 namespace stalltrace::workloads {
 namespace {
@@ -98,9 +98,9 @@ void SyncWorker::run(uint64_t /*start_ns*/) {
   while (UnsyncedFile* file = queue_.pop()) {
     // Taken before the sync begins: a write that completes during it is not covered.
     file->take(covered_);
-    uint64_t start = now_ns();
+    uint64_t start = monotonic_ns();
     int result = fdatasync(file->fd()) == 0 ? 0 : -errno;
-    uint64_t end = now_ns();
+    uint64_t end = monotonic_ns();
     record(OpKind::kFdatasync, next_id(), start, end, result);
     if (result < 0) {
       // The data may be lost: acknowledging it after a later, successful sync would be a lie.

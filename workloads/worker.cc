@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-#include "workloads/clock.h"
+#include "userspace/base/clock.h"
 
 namespace stalltrace::workloads {
 
@@ -52,7 +52,7 @@ void Worker::launch(StartGate& gate, std::function<void()> ended) {
     parked.count_down();
     uint64_t start_ns = gate.wait();
     if (start_ns != StartGate::kAbandoned) run(start_ns);
-    end_ns_ = now_ns();
+    end_ns_ = monotonic_ns();
     ended();
   });
   parked.wait();

@@ -18,6 +18,9 @@ constexpr int kMaxDepth = 16;
 // its sleeps were recorded.
 constexpr uint64_t kSmallGapNs = 1'000'000;
 
+// Shorter waits for a CPU may lie between two slices that were too short to be sent.
+constexpr uint64_t kShortWaitNs = 5'000'000;
+
 // From so many links on, runs of short ones are summed up by root.
 constexpr size_t kManyCauses = 64;
 constexpr size_t kShortestRun = 4;
@@ -55,6 +58,36 @@ Cause Explainer::runnable(const TaskName& task, const TaskName& ran, Span span) 
                    : fmt::format("{} waited for a CPU", text_of(task));
   cause.root = {RootKind::kTaskRunnable, 0, ran, span.ns(), Sure::kMeasured};
   return cause;
+}
+
+TaskName Explainer::ran_instead_of(const TaskName& task, Span span) const {
+  const model::Wait* longest = nullptr;
+  auto waited_ns = [&](const model::Wait& wait) { return wait.runnable().clip(span).ns(); };
+  for (const model::Wait& wait : trace_.waits_of(task.tid, span)) {
+    if (longest == nullptr || waited_ns(wait) > waited_ns(*longest)) longest = &wait;
+  }
+  return longest != nullptr && waited_ns(*longest) > 0 ? ran_meanwhile(*longest, span) : TaskName{};
+}
+
+TaskName Explainer::ran_meanwhile(const model::Wait& wait, Span span) const {
+  Span waited = wait.runnable().clip(span);
+  std::map<uint32_t, uint64_t> had_ns;
+  const wire::wire_task* most = &wait.ran_before;
+  uint64_t most_ns = 0, known_ns = 0;
+  for (const model::Slice* slice : trace_.slices(wait.cpu, waited)) {
+    if (slice->task.tid == wait.task.tid) continue;
+    uint64_t ns = slice->span.clip(waited).ns();
+    known_ns += ns;
+    uint64_t& sum = had_ns[slice->task.tid];
+    sum += ns;
+    if (sum > most_ns) {
+      most_ns = sum;
+      most = &slice->task;
+    }
+  }
+  if (known_ns * 2 >= waited.ns()) return task_name(*most);
+  // Many short slices: for a short wait the last one stands for all, else nobody does.
+  return waited.ns() < kShortWaitNs ? task_name(wait.ran_before) : TaskName{};
 }
 
 Cause Explainer::running(const TaskName& task, Span span, Sure sure) const {
@@ -137,7 +170,7 @@ Causes Explainer::timeline(const TaskName& task, Span span, const Trail& trail) 
       return causes;
     });
     tiling.put(wait.runnable(),
-               [&](Span piece) { return runnable(task, task_name(wait.ran_before), piece); });
+               [&](Span piece) { return runnable(task, ran_meanwhile(wait, piece), piece); });
   }
   bool watched = is_watched(task, span);
   if (uint32_t dev = trace_.journal_of(task.tid); dev != 0) {

@@ -149,24 +149,6 @@ Causes Explainer::explain_knob(const model::Wait& wait, Span span, const Trail&)
   return one(std::move(cause));
 }
 
-Causes Explainer::explain_throttle(const model::Wait& wait, Span span, const Trail&) {
-  Cause cause =
-      fixed_root(wait, span, RootKind::kThrottle,
-                 fmt::format("{} was held back on purpose by {}", text_of(task_name(wait.task)),
-                             kernel::name_of(class_of(wait))));
-  cause.root.dev = disk_of(wait);
-  return one(std::move(cause));
-}
-
-Causes Explainer::explain_frozen(const model::Wait& wait, Span span, const Trail&) {
-  bool queue = class_of(wait) == WaitClass::kBlockFrozen;
-  Cause cause = fixed_root(wait, span, RootKind::kFrozen,
-                           queue ? "the device's queue was frozen" : "the file system was frozen");
-  cause.root.dev = disk_of(wait);
-  if (std::string woken = woken_by(wait); !woken.empty()) cause.evidence.push_back(woken);
-  return one(std::move(cause));
-}
-
 Causes Explainer::explain_memory(const model::Wait& wait, Span span, const Trail&) {
   return one(fixed_root(wait, span, RootKind::kMemory,
                         fmt::format("{} waited for memory", text_of(task_name(wait.task)))));
@@ -181,7 +163,7 @@ Causes Explainer::explain_on_purpose(const model::Wait& wait, Span span, const T
 }
 
 Causes Explainer::explain_cpu_wait(const model::Wait& wait, Span span, const Trail&) {
-  return one(runnable(task_name(wait.task), task_name(wait.ran_before), span));
+  return one(runnable(task_name(wait.task), ran_meanwhile(wait, span), span));
 }
 
 // Waits that a completing request ends, or a task that does the rest of the work after it.

@@ -14,6 +14,7 @@ using model::Request;
 
 constexpr uint32_t kOpMask = 0xff;
 constexpr uint32_t kOpRead = 0;
+constexpr uint32_t kOpWrite = 1;
 constexpr uint32_t kOpFlush = 2;
 
 // From one flush to the next that is waiting already.
@@ -57,6 +58,10 @@ Span until_woken(Span device, Span whole) {
   return device;
 }
 
+bool contains(std::span<const std::string_view> frames, std::string_view name) {
+  return std::find(frames.begin(), frames.end(), name) != frames.end();
+}
+
 std::string asked_by(const Flush& flush) {
   std::string text;
   uint32_t named = std::min(flush.event.known_members, uint32_t{2});
@@ -78,6 +83,8 @@ uint32_t Explainer::disk_of(const model::Wait& wait) const {
     const model::Commit* commit = commit_during(wait);
     uint32_t data = trace_.disk_of(dev);
     uint32_t log = commit != nullptr ? trace_.disk_of(commit->event.journal_dev) : data;
+    // Before the record goes to an external log, the file system's own device is flushed.
+    if (contains(trace_.frames(wait), "blkdev_issue_flush")) return data;
     bool named = wait.has(wire::WAIT_WAKER_REQUEST) &&
                  (wait.waker_request.disk == data || wait.waker_request.disk == log);
     return named ? wait.waker_request.disk : log;
@@ -113,7 +120,7 @@ DeviceWait Explainer::device_wait(const model::Wait& wait, bool for_flush) const
 }
 
 Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wait, bool own,
-                             bool queued) const {
+                             FlushStep step) const {
   Cause cause;
   cause.kind = CauseKind::kFlush;
   cause.id = std::to_string(flush.serial);
@@ -123,12 +130,12 @@ Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wa
   cause.ns = span.ns();
   bool proven = own || (wait.request && wait.request->complete_ns >= flush.device.end_ns &&
                         wait.request->start_ns < flush.device.end_ns);
-  bool end_unseen = (flush.event.flags & wire::FLUSH_END_UNSEEN) != 0;
+  bool end_unseen = flush.end_unseen();
   cause.sure = proven && !end_unseen ? Sure::kMeasured : Sure::kInferred;
   if (end_unseen) {
     cause.evidence.emplace_back(
-        "its completion passed unseen: it ended at the latest when the next "
-        "flush was issued");
+        "its completion passed unseen: its end is that of the first wait or "
+        "request that it held up");
   }
   std::string name = trace_.device_name(flush.event.disk);
   std::string time = format_time(span.ns());
@@ -136,16 +143,17 @@ Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wa
   bool hung = flush.unfinished() && window_end_ns > flush.device.start_ns &&
               window_end_ns - flush.device.start_ns > kHungNs;
   RootKind root = RootKind::kDeviceFlush;
-  // kblockd's workers hand flushes to the driver (block/blk-flush.c). With nothing ahead in the
-  // device, all that a flush waits for is such a worker's turn on a CPU.
-  bool for_worker =
-      queued && flush.event.issuer.tid != 0 && trace_.requests(flush.event.disk, span).empty();
+  // kblockd's workers hand flushes to the driver (block/blk-flush.c).
+  bool for_worker = step == FlushStep::kWorker && flush.event.issuer.tid != 0;
+  bool queued = step != FlushStep::kDevice;
   if (for_worker) {
     root = RootKind::kTaskRunnable;
     cause.task = task_name(flush.event.issuer);
     cause.sure = Sure::kInferred;
-    cause.text = fmt::format("{} flush of {} waited {} until {} had a CPU to send it",
-                             own ? "its own" : "the next", name, time, text_of(cause.task));
+    TaskName ran = ran_instead_of(cause.task, span);
+    cause.text = fmt::format("{} flush of {} waited {} until {} had a CPU to send it{}",
+                             own ? "its own" : "the next", name, time, text_of(cause.task),
+                             ran.tid != 0 ? fmt::format("; {} ran there", text_of(ran)) : "");
   } else if (queued) {
     root = RootKind::kDeviceQueue;
     cause.text = fmt::format("{} flush of {} waited {} in the block layer for its turn{}",
@@ -176,8 +184,8 @@ Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wa
                                          format_time(flush.device.ns()),
                                          flush.unfinished() ? " so far" : ""));
   }
-  cause.root = {root, for_worker ? 0 : flush.event.disk, for_worker ? cause.task : TaskName{},
-                span.ns(), cause.sure};
+  cause.root = {root, for_worker ? 0 : flush.event.disk,
+                for_worker ? ran_instead_of(cause.task, span) : TaskName{}, span.ns(), cause.sure};
   return cause;
 }
 
@@ -218,9 +226,11 @@ Cause Explainer::request_cause(const wire::wire_request_times& request, Span spa
 
 // Fills what the device explains; the rest stays free.
 void Explainer::put_device(Tiling& tiling, const DeviceWait& wait) {
-  if (wait.disk == 0) return;
+  if (wait.disk == 0 || !trace_.sees_devices()) return;
+  put_throttled(tiling, wait);
   put_flushes(tiling, wait);
   put_slow_requests(tiling, wait);
+  put_other_throttled(tiling, wait);
 }
 
 // The commit record itself, between the flush before it and the flush after it, where the device
@@ -252,8 +262,9 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
                  [&](const Flush* flush) { return is_own(*flush, wait); });
   }
   for (const Flush* flush : own) {
-    tiling.put(until_woken(flush->device, tiling.whole()),
-               [&](Span piece) { return flush_cause(*flush, piece, wait, true, false); });
+    tiling.put(until_woken(flush->device, tiling.whole()), [&](Span piece) {
+      return flush_cause(*flush, piece, wait, true, FlushStep::kDevice);
+    });
   }
   for (const Flush* flush : flushes) {
     // One hardware queue executes one flush at a time; who waits for a flush and is in none that
@@ -265,8 +276,9 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
     bool held_up =
         holds_up_all(*flush) && (!wait.request || outlives(wait.request->complete_ns, *flush));
     if (!ahead && !held_up) continue;
-    tiling.put(flush->device,
-               [&](Span piece) { return flush_cause(*flush, piece, wait, false, false); });
+    tiling.put(flush->device, [&](Span piece) {
+      return flush_cause(*flush, piece, wait, false, FlushStep::kDevice);
+    });
   }
   // Between two flushes the next one is on its way through the flush machine.
   for (size_t i = 1; i < flushes.size(); ++i) {
@@ -280,8 +292,9 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
     }
     bool mine = wait.for_flush && is_own(next, wait);
     if (mine) continue;  // below, with its own queueing time
-    tiling.put({gap_start_ns, next.device.start_ns},
-               [&](Span piece) { return flush_cause(next, piece, wait, false, true); });
+    tiling.put({gap_start_ns, next.device.start_ns}, [&](Span piece) {
+      return flush_cause(next, piece, wait, false, FlushStep::kWorker);
+    });
   }
   put_request(tiling, wait);
   uint64_t after_ns = 0;
@@ -296,11 +309,19 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
       if (issuer.tid != 0 && issuer.tid != wait.tid) {
         for (const model::Wait& its : trace_.waits_of(issuer.tid, queued)) {
           tiling.put(its.runnable().clip(queued), [&](Span piece) {
-            return runnable(issuer, task_name(its.ran_before), piece);
+            return runnable(issuer, ran_meanwhile(its, piece), piece);
           });
         }
       }
-      tiling.put(queued, [&](Span piece) { return flush_cause(*flush, piece, wait, true, true); });
+      // Only while another flush was in the device was that the queue; else it was the worker.
+      for (const Flush* ahead : flushes) {
+        if (ahead == flush || ahead->event.queue != flush->event.queue) continue;
+        tiling.put(ahead->device.clip(queued), [&](Span piece) {
+          return flush_cause(*flush, piece, wait, true, FlushStep::kQueue);
+        });
+      }
+      FlushStep step = is_queue_full(wait.disk, queued) ? FlushStep::kQueue : FlushStep::kWorker;
+      tiling.put(queued, [&](Span piece) { return flush_cause(*flush, piece, wait, true, step); });
     } else if (after_ns != 0 && wait.commit_tid != 0) {
       tiling.put({after_ns, flush->device.start_ns},
                  [&](Span piece) { return record_cause(wait, piece, with_data); });
@@ -319,19 +340,52 @@ void Explainer::put_request(Tiling& tiling, const DeviceWait& wait) {
   });
   // That a flush was queued from its first member on, its own flush tells better.
   if (request.start_ns == 0 || (wait.for_flush && (request.op & kOpMask) == kOpFlush)) return;
+  put_submitter(tiling, request, {request.start_ns, request.issue_ns}, wait.tid);
   tiling.put({request.start_ns, request.issue_ns}, [&](Span piece) {
     return request_cause(request, piece, true, false, Sure::kMeasured);
+  });
+}
+
+bool Explainer::is_queue_full(uint32_t disk, Span span) const {
+  if (trace_.has_scheduler(disk)) return true;
+  unsigned depth = trace_.queue_depth(disk);
+  return depth != 0 && trace_.requests(disk, span).size() >= depth;
+}
+
+// A request that its submitter still holds in its plug (block/blk-core.c) waits for nobody but the
+// submitter, which may have lost its CPU.
+void Explainer::put_submitter(Tiling& tiling, const wire::wire_request_times& request, Span queued,
+                              uint32_t wait_tid) const {
+  if (request.submitter == 0 || is_queue_full(request.disk, queued)) return;
+  for (const model::Wait& wait : trace_.waits_of(request.submitter, queued)) {
+    tiling.put(wait.runnable().clip(queued), [&](Span piece) {
+      Cause cause = runnable(task_name(wait.task), ran_meanwhile(wait, piece), piece);
+      cause.evidence.push_back(
+          fmt::format("it had a {} to send, and the queue had room", request_text(request)));
+      return cause;
+    });
+  }
+  std::span<const model::Wait> all = trace_.waits_of(request.submitter);
+  bool anothers = wait_tid != request.submitter && !all.empty();
+  if (!anothers || !is_watched(task_name(all.front().task), queued)) return;
+  tiling.put(queued, [&](Span piece) {
+    return running(task_name(all.front().task), piece, Sure::kInferred);
   });
 }
 
 // Other requests that were with the device, or waited for it, in what is still free: at each time
 // the one that completes last.
 void Explainer::put_slow_requests(Tiling& tiling, const DeviceWait& wait) {
-  for (bool queued : {false, true}) {
+  // One whose end passed unseen explains nothing but the wait of whoever sent it.
+  for (auto [queued, unseen] : {std::pair{false, false}, {true, false}, {false, true}}) {
     const std::vector<Span> free = tiling.free();
     for (Span gap : free) {
       std::vector<const Request*> requests = trace_.requests(wait.disk, gap);
-      auto span_in = [queued](const Request* request) {
+      std::erase_if(requests, [&](const Request* request) {
+        return request->end_unseen() != unseen ||
+               (unseen && (wait.tid == 0 || request->event.task.tid != wait.tid));
+      });
+      auto span_in = [queued = queued](const Request* request) {
         return queued ? Span{request->span.start_ns, request->issue_ns}
                       : Span{request->issue_ns, request->span.end_ns};
       };
@@ -355,12 +409,19 @@ void Explainer::put_slow_requests(Tiling& tiling, const DeviceWait& wait) {
         Span covered{at_ns, until_woken(span_in(last), gap).end_ns};
         for (const Flush* flush : trace_.flushes(wait.disk, covered)) {
           if (!holds_up_all(*flush) || !outlives(last->span.end_ns, *flush)) continue;
-          tiling.put(flush->device.clip(covered).clip(gap),
-                     [&](Span piece) { return flush_cause(*flush, piece, wait, false, false); });
+          tiling.put(flush->device.clip(covered).clip(gap), [&](Span piece) {
+            return flush_cause(*flush, piece, wait, false, FlushStep::kDevice);
+          });
         }
-        tiling.put(covered.clip(gap), [&](Span piece) {
-          return request_cause(last->event.times, piece, queued, last->unfinished(),
-                               Sure::kInferred);
+        if (queued) put_submitter(tiling, last->event.times, covered.clip(gap), wait.tid);
+        tiling.put(covered.clip(gap), [&, queued = queued](Span piece) {
+          Cause cause =
+              request_cause(last->event.times, piece, queued, last->unfinished(), Sure::kInferred);
+          if (last->event.task.tid != wait.tid) cause.owner = task_name(last->event.task);
+          if (last->end_unseen()) {
+            cause.evidence.emplace_back("its completion passed unseen: it may have ended earlier");
+          }
+          return cause;
         });
         at_ns = std::max(at_ns, covered.end_ns);
       }
@@ -371,10 +432,28 @@ void Explainer::put_slow_requests(Tiling& tiling, const DeviceWait& wait) {
 // All requests of the queue are taken: by those in flight, and the one that ended gave its place.
 Causes Explainer::explain_tag(const model::Wait& wait, Span span, const Trail& trail) {
   Causes causes = explain_io_or_waker(wait, span, trail);
-  if (std::string woken = woken_by(wait); !woken.empty()) {
-    causes.back().evidence.push_back("every request was taken; " + woken);
+  std::vector<std::string>& evidence = causes.front().evidence;
+  unsigned depth = trace_.queue_depth(disk_of(wait));
+  evidence.push_back(depth != 0 ? fmt::format("every request was taken: the queue has {}", depth)
+                                : "every request was taken");
+  if (std::string busy = in_flight(disk_of(wait), span.start_ns, false); !busy.empty()) {
+    evidence.push_back(busy);
   }
+  if (std::string woken = woken_by(wait); !woken.empty()) evidence.push_back(woken);
   return causes;
+}
+
+std::string Explainer::in_flight(uint32_t disk, uint64_t at_ns, bool writes_only) const {
+  size_t count = 0;
+  uint64_t oldest_ns = 0;
+  for (const Request* request : trace_.requests(disk, {at_ns, at_ns + 1})) {
+    if (writes_only && (request->event.times.op & kOpMask) != kOpWrite) continue;
+    ++count;
+    oldest_ns = std::max(oldest_ns, at_ns - request->span.start_ns);
+  }
+  if (count == 0) return {};
+  return fmt::format("{} {} in flight then, the oldest {} old", count,
+                     writes_only ? "writes" : "requests", format_time(oldest_ns));
 }
 
 Causes Explainer::explain_flush(const model::Wait& wait, Span span, const Trail& trail) {

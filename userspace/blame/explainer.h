@@ -65,6 +65,9 @@ class Explainer {
   uint64_t handles_end_ns(const model::Commit& commit, const model::Wait** last_wait = nullptr);
   // What a task mostly did, for people: "itself waiting 1.86 s in journal.buffer"; "" if unknown.
   std::string doing(const TaskName& task, Span span);
+  // Until when the commit's thread waited for ordered data: it goes on doing so after it has sent
+  // the first journal blocks (fs/jbd2/commit.c, jbd2_journal_finish_inode_data_buffers).
+  uint64_t data_end_ns(const model::Commit& commit);
 
  private:
   static constexpr uint8_t kUnknownClass = 0xff;
@@ -84,8 +87,6 @@ class Explainer {
   Causes explain_wait(const model::Wait& wait, Span span, const Trail& trail);
   Causes explain_other(const model::Wait& wait, Span span, const Trail& trail);
   Causes explain_knob(const model::Wait& wait, Span span, const Trail& trail);
-  Causes explain_throttle(const model::Wait& wait, Span span, const Trail& trail);
-  Causes explain_frozen(const model::Wait& wait, Span span, const Trail& trail);
   Causes explain_memory(const model::Wait& wait, Span span, const Trail& trail);
   Causes explain_on_purpose(const model::Wait& wait, Span span, const Trail& trail);
   Causes explain_cpu_wait(const model::Wait& wait, Span span, const Trail& trail);
@@ -98,6 +99,10 @@ class Explainer {
   Causes timeline(const TaskName& task, Span span, const Trail& trail);
   Causes fold_short(const TaskName& task, Span span, Causes causes) const;
   Cause runnable(const TaskName& task, const TaskName& ran, Span span) const;
+  // What ran while `task` waited for a CPU; no task if that was not seen.
+  [[nodiscard]] TaskName ran_instead_of(const TaskName& task, Span span) const;
+  // Of a wait for a CPU: who had that CPU for most of `span`.
+  [[nodiscard]] TaskName ran_meanwhile(const model::Wait& wait, Span span) const;
   Cause running(const TaskName& task, Span span, Sure sure) const;
   Cause unexplained(Span span, std::string text, CauseKind kind = CauseKind::kTask) const;
   Cause cycle(const TaskName& task, Span span, const Trail& trail) const;
@@ -118,6 +123,8 @@ class Explainer {
   Cause locked_commit(const model::Commit& commit, Span span, const Trail& trail, Sure sure);
   Cause handles(const model::Commit& commit, Span span, const Trail& trail);
   const model::Commit* commit_during(const model::Wait& wait) const;
+  void add_ordered_data(const model::Commit& commit, Cause& cause) const;
+  [[nodiscard]] std::string buffer_text(const model::Wait& wait) const;
   std::vector<std::string> end_of_commit(const model::Wait& wait, const model::Commit& commit,
                                          Sure& sure) const;
 
@@ -125,18 +132,42 @@ class Explainer {
   uint32_t disk_of(const model::Wait& wait) const;
   DeviceWait device_wait(const model::Wait& wait, bool for_flush) const;
   void put_device(Tiling& tiling, const DeviceWait& wait);
+  // throttle.cc
+  void put_throttled(Tiling& tiling, const DeviceWait& wait) const;
+  void put_other_throttled(Tiling& tiling, const DeviceWait& wait) const;
+  [[nodiscard]] const model::Throttle* throttle_of(const DeviceWait& wait) const;
+  Cause throttled(const model::Throttle& throttle, Span span, Sure sure) const;
+  Causes explain_throttle(const model::Wait& wait, Span span, const Trail& trail);
+
   void put_flushes(Tiling& tiling, const DeviceWait& wait);
   void put_request(Tiling& tiling, const DeviceWait& wait);
   void put_slow_requests(Tiling& tiling, const DeviceWait& wait);
+  void put_submitter(Tiling& tiling, const wire::wire_request_times& request, Span queued,
+                     uint32_t wait_tid) const;
   Cause record_cause(const DeviceWait& wait, Span span, bool certain) const;
+  // Where a flush was: in the device, behind others, or with the worker that hands it to the
+  // driver.
+  enum class FlushStep { kDevice, kQueue, kWorker };
   Cause flush_cause(const model::Flush& flush, Span span, const DeviceWait& wait, bool own,
-                    bool queued) const;
+                    FlushStep step) const;
+  // Does a request of the disk have to wait for its turn then? With a free request and no scheduler
+  // it is sent at once (block/blk-mq.c, blk_mq_submit_bio).
+  [[nodiscard]] bool is_queue_full(uint32_t disk, Span span) const;
   Cause request_cause(const wire::wire_request_times& request, Span span, bool queued, bool open,
                       Sure sure) const;
   Causes explain_tag(const model::Wait& wait, Span span, const Trail& trail);
+  // "12 requests in flight, the oldest 1.2 s old"; of those that took long, others were not sent.
+  [[nodiscard]] std::string in_flight(uint32_t disk, uint64_t at_ns, bool writes_only) const;
   Causes explain_flush(const model::Wait& wait, Span span, const Trail& trail);
 
+  // frozen.cc
+  Causes explain_frozen(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_frozen_fs(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_frozen_queue(const model::Wait& wait, Span span, const Trail& trail);
+
   // locks.cc
+  [[nodiscard]] std::vector<Holding> turns(const model::Wait& wait, Span span) const;
+  void name_turns(const model::Wait& wait, std::vector<Holding>& turns) const;
   Causes explain_lock(const model::Wait& wait, Span span, const Trail& trail);
   Cause held(const model::Wait& wait, const Holding& holding, const Trail& trail);
 

@@ -25,7 +25,7 @@ struct PhaseGroup {
 constexpr PhaseGroup kGroups[] = {
     {Phase::kPre, Phase::kPre, "before it began"},
     {Phase::kRunning, Phase::kRunning, "before it was locked"},
-    {Phase::kHandles, Phase::kSwitch, "locked"},
+    {Phase::kLocked, Phase::kLocked, "locked"},
     {Phase::kData, Phase::kData, "ordered data"},
     {Phase::kLog, Phase::kLog, "journal blocks"},
     {Phase::kRecord, Phase::kRecord, "commit record"},
@@ -75,8 +75,38 @@ const Commit* Explainer::commit_during(const model::Wait& wait) const {
   return commits.empty() ? nullptr : commits.back();
 }
 
+uint64_t Explainer::data_end_ns(const Commit& commit) {
+  uint64_t end_ns = commit.phase(Phase::kData).end_ns;
+  for (const model::Wait& wait :
+       trace_.waits_of(commit.event.thread.tid, commit.phase(Phase::kLog))) {
+    if (class_of(wait) == kernel::WaitClass::kCommitData) end_ns = std::max(end_ns, wait.in_ns);
+  }
+  return std::min(end_ns, commit.phase(Phase::kLog).end_ns);
+}
+
+// Whose data the commit wrote first, as evidence of `cause`.
+void Explainer::add_ordered_data(const Commit& commit, Cause& cause) const {
+  const wire::wire_commit& event = commit.event;
+  if (event.data_inodes == 0) return;
+  cause.path = trace_.path_of(event.dev, event.data_path);
+  if (cause.path.empty()) cause.path = trace_.path_of(event.dev, event.data_ino);
+  std::string text = event.data_bytes != 0
+                         ? fmt::format("ordered data: {} of", format_size(event.data_bytes))
+                         : std::string("ordered data of");
+  text += cause.path.empty() ? fmt::format(" inode {}", event.data_ino)
+                             : fmt::format(" {} (inode {})", cause.path, event.data_ino);
+  if (event.data_inodes > 1) text += fmt::format(" and {} more files", event.data_inodes - 1);
+  // Its owner is whoever was last busy with it before the transaction was closed.
+  for (const model::Call* call : trace_.calls_on(
+           event.dev, event.data_ino, {trace_.window().start_ns, commit.locked().end_ns})) {
+    cause.owner = task_name(call->event.task);
+  }
+  if (cause.owner.tid != 0) text += fmt::format(", by {}", text_of(cause.owner));
+  cause.evidence.push_back(text);
+}
+
 uint64_t Explainer::handles_end_ns(const Commit& commit, const model::Wait** last_wait) {
-  uint64_t end_ns = commit.phase(Phase::kHandles).end_ns;
+  uint64_t end_ns = commit.locked().start_ns;
   if (last_wait != nullptr) *last_wait = nullptr;
   for (const model::Wait& wait : trace_.waits_of(commit.event.thread.tid, commit.locked())) {
     if (class_of(wait) != kernel::WaitClass::kCommitHandles) continue;
@@ -203,10 +233,14 @@ Causes Explainer::commit_phases(const Commit& commit, Span span, const Trail& tr
                                 const std::vector<std::string>& evidence) {
   Causes causes;
   TaskName thread = task_name(commit.event.thread);
+  uint64_t data_end = data_end_ns(commit);
   for (const PhaseGroup& group : kGroups) {
-    Span piece = commit.phases(group.first, group.last).clip(span);
+    Span phase = commit.phases(group.first, group.last);
+    if (group.first == Phase::kData) phase.end_ns = data_end;
+    if (group.first == Phase::kLog) phase.start_ns = data_end;
+    Span piece = phase.clip(span);
     if (piece.empty()) continue;
-    if (group.first == Phase::kHandles) {
+    if (group.first == Phase::kLocked) {
       causes.push_back(locked_commit(commit, piece, trail, sure));
       continue;
     }
@@ -222,6 +256,7 @@ Causes Explainer::commit_phases(const Commit& commit, Span span, const Trail& tr
     const Root* most = longest_root(cause.causes);
     std::string time = format_time(piece.ns());
     bool ran = most->kind == RootKind::kTaskCpu && most->task.tid == thread.tid;
+    if (group.first == Phase::kData) add_ordered_data(commit, cause);
     cause.text = ran ? fmt::format("commit {}, {}: ran for {}", commit.event.tid, group.name, time)
                      : fmt::format("commit {}, {}: waited {} for {}", commit.event.tid, group.name,
                                    time, phrase_of(*most, trace_));
@@ -355,59 +390,24 @@ Causes Explainer::explain_commit(const model::Wait& wait, Span span, const Trail
   return std::move(tiling).take();
 }
 
-// A metadata buffer is busy: written to the log by a commit (then it is only waited for, not
-// locked), or written to its home by a checkpoint.
-Causes Explainer::explain_buffer(const model::Wait& wait, Span span, const Trail& trail) {
-  std::span<const std::string_view> frames = trace_.frames(wait);
-  bool locked =
-      contains(frames, "out_of_line_wait_on_bit_lock") || contains(frames, "__lock_buffer");
-  const Commit* writer = nullptr;
-  if (!locked) {
-    for (const Commit* commit : trace_.commits(journal_dev(wait), span)) {
-      Span writing = commit->phases(Phase::kData, Phase::kFinish);
-      if (writing.overlaps(span)) writer = commit;
-    }
-  }
-  if (writer == nullptr) return explain_io_or_waker(wait, span, trail);
-
-  DeviceWait device = device_wait(wait, false);
-  device.disk = trace_.disk_of(writer->event.journal_dev);
-  if (!wait.has(wire::WAIT_WAKER_REQUEST) || wait.waker_request.disk != device.disk) {
-    device.request.reset();
-  } else {
-    device.request = wait.waker_request;
-  }
-  Cause cause;
-  cause.kind = CauseKind::kCommit;
-  cause.id = std::to_string(writer->event.tid);
-  cause.dev = trace_.disk_of(writer->event.dev);
-  cause.task = task_name(writer->event.thread);
-  cause.start_ns = span.start_ns;
-  cause.ns = span.ns();
-  cause.sure = device.request ? Sure::kMeasured : Sure::kInferred;
-  Tiling tiling(span);
-  put_device(tiling, device);
-  tiling.put(writer->span(), [&](Span piece) { return timeline(cause.task, piece, trail); });
-  tiling.fill([&](Span gap) {
-    return unexplained(gap, "what the buffer was busy with was not seen", CauseKind::kCommit);
-  });
-  cause.causes = std::move(tiling).take();
-  std::string where =
-      device.request ? fmt::format("sector {}, ", device.request->sector) : std::string();
-  cause.text = fmt::format("that buffer: {}being written by commit {}, which waited for {}", where,
-                           writer->event.tid, phrase_of(*longest_root(cause.causes), trace_));
-  if (std::string woken = woken_by(wait); !woken.empty()) cause.evidence.push_back(woken);
-  return one(std::move(cause));
-}
-
 // Waits for room in the log: behind another checkpoint, for a commit, or for the checkpoint's I/O.
 Causes Explainer::explain_space(const model::Wait& wait, Span span, const Trail& trail) {
+  Handler handler = &Explainer::explain_io_or_waker;
   if (contains(trace_.frames(wait), "jbd2_log_wait_commit")) {
-    return explain_commit(wait, span, trail);
+    handler = &Explainer::explain_commit;
+  } else if (wait.has(wire::WAIT_LOCK)) {
+    handler = &Explainer::explain_lock;
+  } else if (contains(trace_.frames(wait), "blkdev_issue_flush")) {
+    handler = &Explainer::explain_flush;
   }
-  if (wait.has(wire::WAIT_LOCK)) return explain_lock(wait, span, trail);
-  if (contains(trace_.frames(wait), "blkdev_issue_flush")) return explain_flush(wait, span, trail);
-  return explain_io_or_waker(wait, span, trail);
+  Causes causes = (this->*handler)(wait, span, trail);
+  if (wait.journal_blocks == 0) return causes;
+  for (Cause& cause : causes) {
+    cause.evidence.push_back(
+        fmt::format("of the journal's {} blocks {} were free when the wait began",
+                    wait.journal_blocks, wait.journal_free));
+  }
+  return causes;
 }
 
 Causes Explainer::explain_handles_wait(const model::Wait& wait, Span span, const Trail& trail) {

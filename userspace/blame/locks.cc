@@ -5,12 +5,14 @@
 #include "userspace/base/units.h"
 #include "userspace/blame/explainer.h"
 #include "userspace/blame/text.h"
+#include "userspace/model/call_names.h"
 
 namespace stalltrace::blame {
 namespace {
 
 // A woken waiter that did not get the lock sleeps again this soon.
 constexpr uint64_t kTriesAgainNs = 1'000'000;
+constexpr uint64_t kHandOverNs = 1'000'000;
 
 // What a reader did is no proof that it kept the lock: others may have held it as well.
 void to_readers(Causes& causes) {
@@ -29,6 +31,16 @@ void to_readers(Causes& causes) {
 }  // namespace
 
 std::vector<Explainer::Holding> Explainer::holdings(const model::Wait& wait, Span span) const {
+  std::vector<Holding> known = turns(wait, span);
+  name_turns(wait, known);
+  for (Holding& turn : known) turn.span = turn.span.clip(span);
+  std::erase_if(known, [](const Holding& turn) { return turn.span.empty(); });
+  return known;
+}
+
+// What this wait tells by itself: who held the lock at its beginning, who got it meanwhile, who
+// gave it up at the end.
+std::vector<Explainer::Holding> Explainer::turns(const model::Wait& wait, Span span) const {
   bool reader = wait.has(wire::WAIT_LOCK) && wait.lock_owner_is_reader != 0;
   TaskName owner;
   if (wait.has(wire::WAIT_LOCK) && !reader) owner = task_name(wait.lock_owner);
@@ -48,8 +60,11 @@ std::vector<Explainer::Holding> Explainer::holdings(const model::Wait& wait, Spa
     turns.back().evidence = fmt::format("{} held the lock when the wait began", text_of(owner));
   }
   if (wait.lock_addr != 0) {
-    for (const model::Wait* other : trace_.lock_waits(wait.lock_addr, wait.blocked())) {
+    // It was handed over just before: the owner word is empty then.
+    Span woken_in{wait.out_ns - std::min(wait.out_ns, kHandOverNs), wait.waking_ns};
+    for (const model::Wait* other : trace_.lock_waits(wait.lock_addr, woken_in)) {
       if (other->task.tid == wait.task.tid || other->has(wire::WAIT_STILL_ASLEEP)) continue;
+      if (other->waking_ns < wait.out_ns && owner.tid != 0) continue;
       std::span<const model::Wait> all = trace_.waits();
       bool again = other->id + 1 < all.size() && all[other->id + 1].task.tid == other->task.tid &&
                    all[other->id + 1].lock_addr == other->lock_addr &&
@@ -61,7 +76,7 @@ std::vector<Explainer::Holding> Explainer::holdings(const model::Wait& wait, Spa
           {taker,
            {other->waking_ns, span.end_ns},
            Sure::kInferred,
-           (other->lock_flags & wire::LOCK_READ) != 0,
+           (other->lock_flags & wire::LCB_READ) != 0,
            fmt::format("{} waited for the same lock and got it first", text_of(taker))});
     }
   }
@@ -90,9 +105,65 @@ std::vector<Explainer::Holding> Explainer::holdings(const model::Wait& wait, Spa
     last.span.end_ns = next.span.start_ns;
     turns.push_back(next);
   }
-  for (Holding& turn : turns) turn.span = turn.span.clip(span);
-  std::erase_if(turns, [](const Holding& turn) { return turn.span.empty(); });
   return turns;
+}
+
+// A turn of nobody: those who waited for the same lock then may know more. Whoever waits while
+// readers hold it waits behind a queued writer, and the writer's wait says which readers.
+void Explainer::name_turns(const model::Wait& wait, std::vector<Holding>& turns) const {
+  std::vector<Holding> named;
+  for (Holding& turn : turns) {
+    if (turn.task.tid != 0 || wait.lock_addr == 0 || turn.span.empty()) {
+      named.push_back(std::move(turn));
+      continue;
+    }
+    std::vector<Span> free{turn.span};
+    auto take = [&](const Holding& holding) {
+      std::vector<Span> rest;
+      for (Span gap : free) {
+        Span piece = holding.span.clip(gap);
+        if (piece.empty()) {
+          rest.push_back(gap);
+          continue;
+        }
+        Holding one = holding;
+        one.span = piece;
+        named.push_back(std::move(one));
+        if (gap.start_ns < piece.start_ns) rest.push_back({gap.start_ns, piece.start_ns});
+        if (piece.end_ns < gap.end_ns) rest.push_back({piece.end_ns, gap.end_ns});
+      }
+      free = std::move(rest);
+    };
+    for (const model::Wait* other : trace_.lock_waits_during(wait.lock_addr, turn.span)) {
+      if (other->task.tid == wait.task.tid || free.empty()) continue;
+      for (Holding holding : this->turns(*other, other->blocked())) {
+        if (holding.task.tid == 0 || holding.task.tid == wait.task.tid) continue;
+        holding.sure = Sure::kInferred;
+        holding.evidence = fmt::format("{}, as the wait of {} for the same lock tells",
+                                       holding.evidence, text_of(task_name(other->task)));
+        take(holding);
+      }
+    }
+    // Whoever was busy with the inode and did not wait for the lock may have had it.
+    if (wait.lock_ino != 0) {
+      for (const model::Call* call : trace_.calls_on(wait.lock_dev, wait.lock_ino, turn.span)) {
+        if (call->tid() == wait.task.tid || free.empty()) continue;
+        for (const model::Wait& its : trace_.waits_of(call->tid(), call->span)) {
+          if (its.lock_addr == wait.lock_addr || its.has(wire::WAIT_PREEMPTED)) continue;
+          take({task_name(call->event.task), its.blocked(), Sure::kGuess, turn.reader,
+                fmt::format("{} was in a call on the same inode and did not wait for the lock",
+                            text_of(task_name(call->event.task)))});
+        }
+      }
+    }
+    for (Span gap : free) {
+      named.push_back(turn);
+      named.back().span = gap;
+    }
+  }
+  std::sort(named.begin(), named.end(),
+            [](const Holding& a, const Holding& b) { return a.span.start_ns < b.span.start_ns; });
+  turns = std::move(named);
 }
 
 Cause Explainer::held(const model::Wait& wait, const Holding& holding, const Trail& trail) {
@@ -121,15 +192,16 @@ Cause Explainer::held(const model::Wait& wait, const Holding& holding, const Tra
   const model::Call* call = trace_.call_at(holding.task.tid, span.start_ns);
   if (call == nullptr) call = trace_.call_at(holding.task.tid, span.end_ns - 1);
   std::string in_call =
-      call != nullptr ? fmt::format(" ({})", call_text(call->event.call)) : std::string();
+      call != nullptr ? fmt::format(" ({})", model::call_name(call->kind())) : std::string();
   cause.text = holding.reader ? fmt::format("readers held the lock; the last to leave was {}{}{}",
                                             text_of(holding.task), in_call, did)
                               : fmt::format("the lock was held by {}{}{}", text_of(holding.task),
                                             in_call, did);
   if (wait.lock_ino != 0) {
     std::string path = trace_.path_of(wait.lock_dev, wait.lock_ino);
-    cause.evidence.push_back(
-        fmt::format("the lock of inode {}{}{}", wait.lock_ino, path.empty() ? "" : ", ", path));
+    cause.evidence.push_back(fmt::format(
+        "the lock of inode {}{}{}, waited for to {}", wait.lock_ino, path.empty() ? "" : ", ", path,
+        (wait.lock_flags & wire::LCB_READ) != 0 ? "read" : "write"));
   }
   cause.causes = timeline(holding.task, span, trail);
   if (holding.reader) to_readers(cause.causes);
@@ -137,6 +209,11 @@ Cause Explainer::held(const model::Wait& wait, const Holding& holding, const Tra
 }
 
 Causes Explainer::explain_lock(const model::Wait& wait, Span span, const Trail& trail) {
+  // Work that a kernel worker does for the waiter, as a lock waited for, but no lock.
+  std::span<const std::string_view> frames = trace_.frames(wait);
+  if (std::find(frames.begin(), frames.end(), "__flush_work") != frames.end()) {
+    return explain_waker(wait, span, trail);
+  }
   Tiling tiling(span);
   for (const Holding& holding : holdings(wait, span)) {
     tiling.put(holding.span, [&](Span piece) {

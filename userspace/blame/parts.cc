@@ -10,6 +10,8 @@ namespace {
 
 using kernel::WaitClass;
 
+constexpr uint64_t kTwoTicksNs = 8'000'000;  // at CONFIG_HZ=250
+
 Part plain(WaitClass wait_class, Span span, RootKind kind, const TaskName& task, Sure sure) {
   Part part;
   part.wait_class = wait_class;
@@ -68,7 +70,7 @@ std::vector<Part> Explainer::parts_of(const model::Call& call, uint64_t& folded_
     Span runnable = wait.runnable().clip(call.span);
     if (!runnable.empty()) {
       parts.push_back(plain(WaitClass::kCpuWait, runnable, RootKind::kTaskRunnable,
-                            task_name(wait.ran_before), Sure::kMeasured));
+                            ran_meanwhile(wait, runnable), Sure::kMeasured));
     }
   }
   gaps.push_back({at_ns, call.span.end_ns});
@@ -78,6 +80,15 @@ std::vector<Part> Explainer::parts_of(const model::Call& call, uint64_t& folded_
   std::vector<Span> slept = carve(gaps, call.event.short_blocked_ns);
   std::vector<Span> waited = carve(gaps, call.event.short_runnable_ns);
   folded_ns = total(slept) + total(waited);
+  // The kernel's own account of the CPU is known to a tick at both ends. What it does not cover was
+  // spent off the CPU, unseen (some tasks' switches fire no hook).
+  std::vector<Span> unseen;
+  if (call.event.ran_ns != 0 && total(gaps) > call.event.ran_ns + kTwoTicksNs) {
+    unseen = carve(gaps, total(gaps) - call.event.ran_ns);
+  }
+  for (Span span : unseen) {
+    parts.push_back(plain(WaitClass::kOther, span, RootKind::kUnexplained, {}, Sure::kGuess));
+  }
   for (Span span : slept) {
     parts.push_back(plain(WaitClass::kOther, span, RootKind::kUnexplained, {}, Sure::kGuess));
   }

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 #include <set>
 #include <tuple>
 
 #include "userspace/blame/explainer.h"
 #include "userspace/blame/text.h"
+#include "userspace/model/call_names.h"
 
 namespace stalltrace::blame {
 namespace {
@@ -88,19 +87,34 @@ class Culprits {
       if (cause.task.tid != 0 && !servant && !own && here.insert(cause.task.tid).second) {
         count(cause, met);
       }
+      bool owners = cause.owner.tid != 0 && cause.owner.tid != stall.task.tid;
+      if (owners && here.insert(cause.owner.tid).second) count_owner(cause, met);
       visit(cause.causes, stall, here, met);
     }
   }
 
-  void count(const Cause& cause, std::set<uint32_t>& met) {
-    CulpritSum& sum = sums_[{cause.task.tid, cause.kind}];
-    sum.task = cause.task;
+  // Not what it did then: what it had done before, or at the same time.
+  void count_owner(const Cause& cause, std::set<uint32_t>& met) {
+    CulpritSum& sum = add(cause.owner, cause, met);
+    if (sum.path.empty()) sum.path = cause.path;
+    sum.what = cause.kind == CauseKind::kCommit ? "wrote data that a commit had to write out first"
+                                                : "kept the device busy";
+  }
+
+  CulpritSum& add(const TaskName& task, const Cause& cause, std::set<uint32_t>& met) {
+    CulpritSum& sum = sums_[{task.tid, cause.kind}];
+    sum.task = task;
     sum.others_ns += cause.ns;
-    if (met.insert(cause.task.tid).second) ++sum.stalls;
+    if (met.insert(task.tid).second) ++sum.stalls;
     if (sum.path.empty()) {
-      const model::Call* call = trace_.call_at(cause.task.tid, cause.start_ns);
+      const model::Call* call = trace_.call_at(task.tid, cause.start_ns);
       if (call != nullptr) sum.path = trace_.path_of(*call);
     }
+    return sum;
+  }
+
+  void count(const Cause& cause, std::set<uint32_t>& met) {
+    CulpritSum& sum = add(cause.task, cause, met);
     if (!sum.what.empty()) return;
     switch (cause.kind) {
       case CauseKind::kHandle:
@@ -145,13 +159,14 @@ std::vector<CommitSum> sum_commits(const model::Trace& trace, Explainer& explain
                         commit.phase(Phase::kFinish).ns();
       values["commit.checkpoint"].push_back(commit.phase(Phase::kPre).ns());
       values["commit.handles"].push_back(handles_ns);
-      values["commit.data"].push_back(commit.phase(Phase::kData).ns());
-      values["commit.log"].push_back(commit.phase(Phase::kLog).ns());
+      uint64_t data_end = explainer.data_end_ns(commit);
+      values["commit.data"].push_back(data_end - commit.phase(Phase::kData).start_ns);
+      values["commit.log"].push_back(commit.phase(Phase::kLog).end_ns - data_end);
       values["commit.record"].push_back(commit.phase(Phase::kRecord).ns());
       values["commit.run"].push_back(run_ns);
       values["total"].push_back(commit.span().ns());
     }
-    for (auto& [name, list] : values) sum.phases_ns[name] = dist_of(std::move(list));
+    for (auto& [name, list] : values) sum.phases_ns[name] = model::dist_of_samples(std::move(list));
     sums.push_back(std::move(sum));
   }
   return sums;
@@ -177,9 +192,9 @@ std::vector<FlushSum> sum_flushes(const model::Trace& trace) {
       device.push_back(flush.device.ns());
     }
     if (sum.count == 0) continue;
-    sum.callers = dist_of(std::move(callers));
-    sum.queue_ns = dist_of(std::move(queue));
-    sum.device_ns = dist_of(std::move(device));
+    sum.callers = model::dist_of_samples(std::move(callers));
+    sum.queue_ns = model::dist_of_samples(std::move(queue));
+    sum.device_ns = model::dist_of_samples(std::move(device));
     sums.push_back(sum);
   }
   return sums;
@@ -198,7 +213,7 @@ std::vector<LockSum> sum_locks(const model::Trace& trace, Explainer& explainer) 
     bool is_lock = wait_class >= WaitClass::kLockInode && wait_class <= WaitClass::kLockOther;
     if (!is_lock || wait.blocked().empty()) continue;
     bool inode = wait.lock_ino != 0;
-    bool write = (wait.lock_flags & wire::LOCK_READ) == 0;
+    bool write = (wait.lock_flags & wire::LCB_READ) == 0;
     uint32_t dev = inode ? wait.lock_dev : wait.dev;
     Gathered& at = locks[{wait_class, dev, wait.lock_ino, inode ? 0 : wait.lock_addr, write}];
     at.sum.wait_class = wait_class;
@@ -221,7 +236,7 @@ std::vector<LockSum> sum_locks(const model::Trace& trace, Explainer& explainer) 
       const model::Call* call = trace.call_at(holding.task.tid, holding.span.start_ns);
       std::string did = explainer.doing(holding.task, holding.span);
       holder.doing = call == nullptr ? did
-                                     : fmt::format("{}{}{}", call_text(call->event.call),
+                                     : fmt::format("{}{}{}", model::call_name(call->kind()),
                                                    did.empty() ? "" : ", ", did);
     }
   }
@@ -268,26 +283,6 @@ std::vector<AsyncSum> sum_asyncs(const model::Trace& trace, Explainer& explainer
 
 }  // namespace
 
-Dist dist_of(std::vector<uint64_t> values) {
-  Dist dist;
-  if (values.empty()) return dist;
-  std::sort(values.begin(), values.end());
-  auto at = [&](double quantile) {
-    auto rank = static_cast<size_t>(std::ceil(quantile * static_cast<double>(values.size())));
-    return values[std::clamp<size_t>(rank, 1, values.size()) - 1];
-  };
-  dist.count = values.size();
-  double sum = std::accumulate(values.begin(), values.end(), 0.0,
-                               [](double s, uint64_t v) { return s + static_cast<double>(v); });
-  dist.mean = sum / static_cast<double>(values.size());
-  dist.p50 = at(0.5);
-  dist.p90 = at(0.9);
-  dist.p99 = at(0.99);
-  dist.p999 = at(0.999);
-  dist.max = values.back();
-  return dist;
-}
-
 Summary summarize(const model::Trace& trace, const std::vector<Stall>& stalls) {
   Explainer explainer(trace);
   Summary summary;
@@ -296,7 +291,7 @@ Summary summarize(const model::Trace& trace, const std::vector<Stall>& stalls) {
   Culprits culprits(trace);
   for (const Stall& stall : stalls) {
     culprits.add(stall);
-    if (stall.folded_ns * 100 > stall.ns) ++summary.folded_stalls;
+    if (stall.folded_ns * 10 > stall.ns) ++summary.folded_stalls;
   }
   summary.culprits = culprits.take();
   summary.commits = sum_commits(trace, explainer);

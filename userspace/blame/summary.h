@@ -7,17 +7,10 @@
 #include <vector>
 
 #include "userspace/blame/stall.h"
+#include "userspace/model/dist.h"
 #include "userspace/model/trace.h"
 
 namespace stalltrace::blame {
-
-// Exact: of all values, quantiles are values that occurred.
-struct Dist {
-  uint64_t count = 0;
-  double mean = 0;
-  uint64_t p50 = 0, p90 = 0, p99 = 0, p999 = 0, max = 0;
-};
-Dist dist_of(std::vector<uint64_t> values);
 
 struct WaitSum {
   kernel::WaitClass wait_class = kernel::WaitClass::kOther;
@@ -45,16 +38,16 @@ struct CulpritSum {
 struct CommitSum {
   uint32_t dev = 0;  // whole disk of the file system
   uint32_t fs_dev = 0;
-  uint64_t count = 0;                     // ended in the window
-  std::map<std::string, Dist> phases_ns;  // "commit.handles", ...; "total" is their sum
+  uint64_t count = 0;                            // ended in the window
+  std::map<std::string, model::Dist> phases_ns;  // "commit.handles", ...; "total" is their sum
 };
 
 struct FlushSum {
   uint32_t dev = 0;
-  uint64_t count = 0;  // completed in the window
-  Dist callers;        // requests that shared a flush
-  Dist queue_ns;       // first of them queued, to issue; of those where it is known
-  Dist device_ns;
+  uint64_t count = 0;    // completed in the window
+  model::Dist callers;   // requests that shared a flush
+  model::Dist queue_ns;  // first of them queued, to issue; of those where it is known
+  model::Dist device_ns;
 };
 
 struct LockHolderSum {
@@ -99,7 +92,7 @@ struct Summary {
   std::vector<FlushSum> flushes;   // by dev
   std::vector<LockSum> locks;
   std::vector<AsyncSum> asyncs;  // by start
-  uint64_t folded_stalls = 0;    // over 1 % of which is in sleeps known by their sum only
+  uint64_t folded_stalls = 0;    // over 10 % of which is in sleeps known by their sum only
   uint64_t odd_events = 0;       // that the model refused or mended
 };
 

@@ -72,16 +72,6 @@ std::string_view op_text(uint32_t op) {
   return pick(kNames, op & 0xff, "request");
 }
 
-std::string_view call_text(uint32_t call) {
-  constexpr std::array<std::string_view, 25> kNames{
-      "",       "io_submit", "io_uring_enter", "uring_worker", "uring_sqpoll",
-      "read",   "write",     "fsync",          "fdatasync",    "sync_file_range",
-      "syncfs", "sync",      "msync",          "fallocate",    "truncate",
-      "open",   "unlink",    "rename",         "mkdir",        "rmdir",
-      "link",   "setattr",   "xattr",          "fault",        "kworker"};
-  return pick(kNames, call, "");
-}
-
 std::string phrase_of(const Root& root, const model::Trace& trace) {
   std::string device = root.dev != 0 ? trace.device_name(root.dev) : "an unknown device";
   switch (root.kind) {

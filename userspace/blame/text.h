@@ -15,7 +15,6 @@ TaskName task_name(const wire::wire_task& task);
 std::string text_of(const TaskName& task);    // "fio[4250]"
 std::string_view handle_text(uint32_t type);  // ext4's handle types: "inode update"
 std::string_view op_text(uint32_t op);        // "write", from a request's op
-std::string_view call_text(uint32_t call);    // "io_submit", contract's kinds of calls
 
 // "a flush of loop0", "fio[4250] running": what the time ended in, for "waited for ..."
 std::string phrase_of(const Root& root, const model::Trace& trace);

@@ -2,8 +2,10 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,7 +16,9 @@
 #include <ctime>
 #include <thread>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/error.h"
+#include "userspace/base/fd.h"
 #include "userspace/capture/cost.h"
 #include "userspace/capture/leftovers.h"
 #include "userspace/capture/syscalls.h"
@@ -29,9 +33,9 @@ namespace {
 // looks this often. 16 MiB of ring last 160 ms at 100 MB/s.
 constexpr auto kReadEvery = std::chrono::milliseconds(10);
 
-uint64_t clock_ns(clockid_t clock) {
+uint64_t unix_ns() {
   timespec now{};
-  clock_gettime(clock, &now);
+  clock_gettime(CLOCK_REALTIME, &now);
   return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
@@ -42,7 +46,7 @@ int print_if_asked(libbpf_print_level level, const char* format, va_list args) {
 }
 
 std::string refusal(int error) {
-  if (error == EPERM || error == EACCES) {
+  if (error == EPERM) {
     return "the kernel refuses to load BPF programs (Operation not permitted): run as root, with "
            "CAP_BPF and CAP_PERFMON, outside a restricted container; `stalltrace doctor` tells "
            "more";
@@ -94,25 +98,28 @@ class Capture::Impl {
   ~Impl() { stop_reader(); }
 
   void open_window() {
-    start_ns_ = clock_ns(CLOCK_MONOTONIC);
-    start_unix_ns_ = clock_ns(CLOCK_REALTIME);
+    start_ns_ = monotonic_ns();
+    start_unix_ns_ = unix_ns();
     missed_before_ = cost_->missed_probes();
     skeleton_->bss->window_open_ns = start_ns_;
     skeleton_->bss->window_open = 1;
+    run_iterator(skeleton_->links.survey);
     run_iterator(skeleton_->links.adopt);
+    place_fds_.clear();
     reader_ = std::thread([this] { read_until_stopped(); });
   }
 
   void close_window() {
     if (end_ns_ != 0 || start_ns_ == 0) return;
     skeleton_->bss->window_open = 0;
-    end_ns_ = clock_ns(CLOCK_MONOTONIC);
+    end_ns_ = monotonic_ns();
   }
 
   void collect() {
     // Programs that had seen the window open may still be running on another CPU.
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     run_iterator(skeleton_->links.drain);
+    run_iterator(skeleton_->links.recheck);
     stop_reader();
     ring_buffer__consume(ring_.get());
     cost_->finish_sample();
@@ -120,6 +127,7 @@ class Capture::Impl {
                     .flushes = bpf_map__fd(skeleton_->maps.flushes),
                     .requests = bpf_map__fd(skeleton_->maps.requests),
                     .asyncs = bpf_map__fd(skeleton_->maps.asyncs),
+                    .freezes = bpf_map__fd(skeleton_->maps.freezes),
                     .request_floor_ns = skeleton_->rodata->config.request_floor_ns,
                     .threshold_ns = options_.threshold_ns,
                     .now_ns = end_ns_},
@@ -161,7 +169,7 @@ class Capture::Impl {
   }
 
   [[nodiscard]] BpfCost cost() const {
-    uint64_t until = end_ns_ != 0 ? end_ns_ : clock_ns(CLOCK_MONOTONIC);
+    uint64_t until = end_ns_ != 0 ? end_ns_ : monotonic_ns();
     double seconds = static_cast<double>(until - start_ns_) / 1e9;
     return {.ns = static_cast<uint64_t>(cost_->ns_per_second() * seconds),
             .runs = static_cast<uint64_t>(cost_->runs_per_second() * seconds),
@@ -176,11 +184,12 @@ class Capture::Impl {
     config.threshold_ns = threshold;
     // Five sleeps too short for a stack come to 1 % of the shortest stall.
     config.wait_floor_ns = std::clamp<uint64_t>(threshold / 500, 1'000, 20'000);
-    config.actor_floor_ns = config.wait_floor_ns;
     config.request_floor_ns = std::clamp<uint64_t>(threshold / 10, 10'000, 1'000'000);
     config.own_tgid = static_cast<uint32_t>(getpid());
     config.iomap_end_io = symbols.address_of("iomap_dio_bio_end_io");
     config.flush_data_end_io = symbols.address_of("mq_flush_data_end_io");
+    config.throttle_work = symbols.address_of("blk_throtl_dispatch_work_fn");
+    config.surveyed = open_places(config.survey_fd);
     for (const SyscallRule& rule : syscall_rules()) {
       config.rules[rule.number].call = static_cast<uint8_t>(rule.call);
       config.rules[rule.number].target = static_cast<uint8_t>(rule.target);
@@ -195,6 +204,21 @@ class Capture::Impl {
                                 [&](const HookState& hook) { return hook.name == name; });
       bpf_program__set_autoload(program, found != hooks_.end() && found->ok);
     }
+  }
+
+  // A path alone (O_PATH) touches no disk. A disk's node must be opened in earnest.
+  uint32_t open_places(uint32_t (&fds)[wire::WIRE_SURVEYED]) {
+    for (const std::string& place : options_.places) {
+      if (place_fds_.size() == wire::WIRE_SURVEYED) break;
+      struct stat found {};
+      if (stat(place.c_str(), &found) != 0) continue;
+      bool disk = S_ISBLK(found.st_mode);
+      Fd fd(open(place.c_str(), (disk ? O_RDONLY | O_NONBLOCK : O_PATH) | O_CLOEXEC));
+      if (fd.get() < 0) continue;
+      fds[place_fds_.size()] = static_cast<uint32_t>(fd.get());
+      place_fds_.push_back(std::move(fd));
+    }
+    return static_cast<uint32_t>(place_fds_.size());
   }
 
   void fill_devices() {
@@ -258,7 +282,7 @@ class Capture::Impl {
   void read_until_stopped() {
     while (!stop_.load(std::memory_order_relaxed)) {
       ring_buffer__consume(ring_.get());
-      cost_->tick(clock_ns(CLOCK_MONOTONIC));
+      cost_->tick(monotonic_ns());
       std::this_thread::sleep_for(kReadEvery);
     }
   }
@@ -283,6 +307,7 @@ class Capture::Impl {
   std::unique_ptr<::stalltrace_bpf, SkeletonDestroy> skeleton_;
   std::unique_ptr<ring_buffer, RingFree> ring_;
   std::unique_ptr<CostSampler> cost_;
+  std::vector<Fd> place_fds_;  // until the window has opened
   std::thread reader_;
   std::atomic<bool> stop_{false};
   uint64_t start_ns_ = 0, start_unix_ns_ = 0, end_ns_ = 0, missed_before_ = 0;

@@ -28,6 +28,9 @@ struct TracedDisk {
 
 struct CaptureOptions {
   std::vector<TracedDisk> disks;  // at most wire::WIRE_DEVICES
+  // Mount points, or the nodes of disks without a file system: what is under way there when the
+  // window opens is read from the kernel's tables. Those beyond wire::WIRE_SURVEYED are not.
+  std::vector<std::string> places;
   uint64_t threshold_ns = 10'000'000;
   std::vector<std::string> disabled_hooks;
 };

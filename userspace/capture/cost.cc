@@ -3,19 +3,13 @@
 #include <bpf/bpf.h>
 #include <unistd.h>
 
-#include <ctime>
+#include "userspace/base/clock.h"
 
 namespace stalltrace::capture {
 namespace {
 
 constexpr uint64_t kSampleNs = 100'000'000;
 constexpr uint64_t kPauseNs = 1'900'000'000;
-
-uint64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 }  // namespace
 

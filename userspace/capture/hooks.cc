@@ -36,7 +36,10 @@ constexpr std::array kHooks{
              "wake-ups from interrupts: they are blamed on the interrupted task"},
     HookSpec{"sched_process_exit", "sched_process_exit", kTp, false, "",
              "stalls of tasks killed in a call"},
+    HookSpec{"survey", "", kIter, false, "",
+             "what devices and journals had in hand when tracing began"},
     HookSpec{"adopt", "", kIter, false, "", "stalls under way when tracing begins"},
+    HookSpec{"recheck", "", kIter, false, "", "which requests really were in flight at the end"},
     HookSpec{"drain", "", kIter, false, "", "stalls still under way when tracing ends"},
     HookSpec{"contention_begin", "contention_begin", kTp, false, "",
              "which lock and inode a lock wait was for, and its holder"},
@@ -50,6 +53,8 @@ constexpr std::array kHooks{
              "commit phases: open handles apart from the rest"},
     HookSpec{"jbd2_commit_logging", "jbd2_commit_logging", kTp, false, "",
              "commit phases: data apart from the log"},
+    HookSpec{"jbd2_submit_inode_data", "jbd2_submit_inode_data", kTp, false, "",
+             "whose data a commit wrote first"},
     HookSpec{"jbd2_run_stats", "jbd2_run_stats", kTp, false, "", "handles and blocks per commit"},
     HookSpec{"jbd2_end_commit", "jbd2_end_commit", kTp, false, "",
              "commits: what a journal wait was for"},
@@ -69,6 +74,12 @@ constexpr std::array kHooks{
              "which transaction an fsync needed; AIO fsync in kernel workers"},
     HookSpec{"ext4_sync_file_exit", "ext4_sync_file_exit", kTp, false, "",
              "AIO fsync in kernel workers"},
+    HookSpec{"mm_filemap_fault", "mm_filemap_fault", kTp, false, "mm_filemap_add_to_page_cache",
+             "stalls in page faults on mapped files"},
+    HookSpec{"mm_filemap_add_to_page_cache", "mm_filemap_add_to_page_cache", kTp, false,
+             "mm_filemap_fault", "stalls in page faults on mapped files", true},
+    HookSpec{"task_newtask", "task_newtask", kTp, false, "",
+             "what io_uring's workers wait for before they enter the file system"},
     HookSpec{"block_bio_queue", "block_bio_queue", kTp, false, "",
              "who asked for a flush and how long it waited for the one before"},
     HookSpec{"block_rq_issue", "block_rq_issue", kTp, false, "",
@@ -153,7 +164,8 @@ std::vector<HookState> probe_hooks(std::span<const std::string> disabled) {
                     .lost = std::string(spec.lost)};
     bool present =
         spec.kind == kIter ? types.has_task_iterator() : types.has_tracepoint(spec.tracepoint);
-    if (!present && !spec.alternative.empty() && types.has_tracepoint(spec.alternative)) continue;
+    bool covered = !spec.alternative.empty() && types.has_tracepoint(spec.alternative);
+    if (covered && (!present || spec.fallback)) continue;
     if (is_disabled(spec.program)) {
       state.why = "disabled with --disable-hook";
     } else if (!present) {

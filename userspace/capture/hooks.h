@@ -18,6 +18,7 @@ struct HookSpec {
   bool essential;                // without it no stall can be explained at all
   std::string_view alternative;  // a hook that does the same on other kernels; "" none
   std::string_view lost;         // the results that go missing with it
+  bool fallback = false;         // it costs more than its alternative: only where that is missing
 };
 
 std::span<const HookSpec> hook_table();

@@ -8,24 +8,11 @@
 namespace stalltrace::capture {
 namespace {
 
-// The entries and buckets of bpf/block.bpf.h, bpf/async.bpf.h and bpf/table.bpf.h.
-constexpr size_t kPlaces = 8;
-constexpr uint32_t kBuckets = 4096;
-
-struct RequestEntry {
-  wire::wire_task issuer;
-  uint64_t start_ns, issue_ns, sector;
-  uint32_t disk, op, bytes, flush_data;
-};
-struct AsyncEntry {
-  wire::wire_task task;
-  uint64_t call_ns, begin_ns, queued_ns, issue_ns, complete_ns, ino, user_id, offset, sector;
-  uint32_t dev, dev_slot, flags, bytes;
-};
+// As bpf/table.bpf.h lays it out.
 template <typename Entry>
 struct Bucket {
-  uint64_t key[kPlaces];
-  Entry entry[kPlaces];
+  uint64_t key[wire::WIRE_TABLE_PLACES];
+  Entry entry[wire::WIRE_TABLE_PLACES];
 };
 
 template <typename Event>
@@ -48,56 +35,58 @@ void for_each(int map, Visit visit) {
 template <typename Entry, typename Visit>
 void for_each_in_table(int map, Visit visit) {
   Bucket<Entry> bucket{};
-  for (uint32_t i = 0; i < kBuckets; ++i) {
+  for (uint32_t i = 0; i < static_cast<uint32_t>(wire::WIRE_TABLE_BUCKETS); ++i) {
     if (bpf_map_lookup_elem(map, &i, &bucket) != 0) continue;
-    for (size_t place = 0; place < kPlaces; ++place) {
+    for (size_t place = 0; place < wire::WIRE_TABLE_PLACES; ++place) {
       if (bucket.key[place] != 0) visit(bucket.key[place], bucket.entry[place]);
     }
   }
 }
 
 void send_requests(const LeftoverMaps& maps, const Capture::Sink& sink) {
-  for_each_in_table<RequestEntry>(maps.requests, [&](uint64_t, const RequestEntry& entry) {
-    uint64_t from = entry.start_ns != 0 ? entry.start_ns : entry.issue_ns;
-    if (from > maps.now_ns || maps.now_ns - from < maps.request_floor_ns) return;
-    wire::wire_request event{};
-    event.header = {wire::WIRE_REQUEST, sizeof(event)};
-    event.times = {.disk = entry.disk,
-                   .op = entry.op,
-                   .sector = entry.sector,
-                   .bytes = entry.bytes,
-                   .submitter = entry.issuer.tid,
-                   .start_ns = entry.start_ns,
-                   .issue_ns = entry.issue_ns,
-                   .complete_ns = maps.now_ns};
-    event.task = entry.issuer;
-    event.flags = wire::REQUEST_UNFINISHED;
-    send(event, sink);
-  });
+  for_each_in_table<wire::wire_request_entry>(
+      maps.requests, [&](uint64_t, const wire::wire_request_entry& entry) {
+        uint64_t from = entry.start_ns != 0 ? entry.start_ns : entry.issue_ns;
+        if (from > maps.now_ns || maps.now_ns - from < maps.request_floor_ns) return;
+        wire::wire_request event{};
+        event.header = {wire::WIRE_REQUEST, sizeof(event)};
+        event.times = {.disk = entry.disk,
+                       .op = entry.op,
+                       .sector = entry.sector,
+                       .bytes = entry.bytes,
+                       .submitter = entry.issuer.tid,
+                       .start_ns = entry.start_ns,
+                       .issue_ns = entry.issue_ns,
+                       .complete_ns = maps.now_ns};
+        event.task = entry.issuer;
+        event.flags = entry.flags | wire::REQUEST_UNFINISHED;
+        send(event, sink);
+      });
 }
 
 void send_asyncs(const LeftoverMaps& maps, const Capture::Sink& sink) {
-  for_each_in_table<AsyncEntry>(maps.asyncs, [&](uint64_t key, const AsyncEntry& entry) {
-    if (entry.call_ns > maps.now_ns || maps.now_ns - entry.call_ns < maps.threshold_ns) return;
-    wire::wire_async event{};
-    event.header = {wire::WIRE_ASYNC, sizeof(event)};
-    event.task = entry.task;
-    event.dev = entry.dev;
-    event.flags = entry.flags | wire::ASYNC_UNFINISHED;
-    event.ino = entry.ino;
-    event.user_id = entry.user_id;
-    event.iocb = key;
-    event.call_ns = entry.call_ns;
-    event.begin_ns = entry.begin_ns;
-    event.queued_ns = entry.queued_ns;
-    event.issue_ns = entry.issue_ns;
-    event.complete_ns = entry.complete_ns;
-    event.done_ns = maps.now_ns;
-    event.offset = entry.offset;
-    event.sector = entry.sector;
-    event.bytes = entry.bytes;
-    send(event, sink);
-  });
+  for_each_in_table<wire::wire_async_entry>(
+      maps.asyncs, [&](uint64_t key, const wire::wire_async_entry& entry) {
+        if (entry.call_ns > maps.now_ns || maps.now_ns - entry.call_ns < maps.threshold_ns) return;
+        wire::wire_async event{};
+        event.header = {wire::WIRE_ASYNC, sizeof(event)};
+        event.task = entry.task;
+        event.dev = entry.dev;
+        event.flags = entry.flags | wire::ASYNC_UNFINISHED;
+        event.ino = entry.ino;
+        event.user_id = entry.user_id;
+        event.iocb = key;
+        event.call_ns = entry.call_ns;
+        event.begin_ns = entry.begin_ns;
+        event.queued_ns = entry.queued_ns;
+        event.issue_ns = entry.issue_ns;
+        event.complete_ns = entry.complete_ns;
+        event.done_ns = maps.now_ns;
+        event.offset = entry.offset;
+        event.sector = entry.sector;
+        event.bytes = entry.bytes;
+        send(event, sink);
+      });
 }
 
 }  // namespace
@@ -116,6 +105,12 @@ void send_leftovers(const LeftoverMaps& maps, const Capture::Sink& sink) {
     flush.overtaken = 0;
     flush.overtaken_ns = 0;
     send(flush, sink);
+  });
+  for_each<uint32_t, wire::wire_freeze>(maps.freezes, [&](wire::wire_freeze freeze) {
+    freeze.header = {wire::WIRE_FREEZE, sizeof(freeze)};
+    freeze.flags |= wire::FREEZE_UNFINISHED;
+    freeze.end_ns = maps.now_ns;
+    send(freeze, sink);
   });
   send_requests(maps, sink);
   send_asyncs(maps, sink);

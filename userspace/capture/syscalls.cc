@@ -26,7 +26,7 @@ constexpr std::array kRules{
     SyscallRule{SYS_fdatasync, CALL_FDATASYNC, TARGET_FD},
     SyscallRule{SYS_sync_file_range, CALL_SYNC_FILE_RANGE, TARGET_FD},
     SyscallRule{SYS_syncfs, CALL_SYNCFS, TARGET_FD},
-    SyscallRule{SYS_sync, CALL_SYNC, TARGET_NONE},
+    SyscallRule{SYS_sync, CALL_SYNC, TARGET_LATE},
     SyscallRule{SYS_msync, CALL_MSYNC, TARGET_LATE},
     SyscallRule{SYS_fallocate, CALL_FALLOCATE, TARGET_FD},
     SyscallRule{SYS_ftruncate, CALL_TRUNCATE, TARGET_FD},
@@ -61,6 +61,7 @@ constexpr std::array kRules{
     SyscallRule{SYS_fsetxattr, CALL_XATTR, TARGET_FD},
     SyscallRule{SYS_removexattr, CALL_XATTR, TARGET_PATH0},
     SyscallRule{SYS_fremovexattr, CALL_XATTR, TARGET_FD},
+    SyscallRule{SYS_ioctl, CALL_NONE, TARGET_FREEZE},
 };
 
 }  // namespace

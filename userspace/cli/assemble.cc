@@ -5,20 +5,10 @@
 
 #include "userspace/base/error.h"
 #include "userspace/kernel/counters.h"
-#include "userspace/report/dist.h"
+#include "userspace/model/dist.h"
 
 namespace stalltrace::cli {
 namespace {
-
-report::Dist to_report(const blame::Dist& dist) {
-  return {.count = dist.count,
-          .mean_ns = dist.mean,
-          .p50_ns = dist.p50,
-          .p90_ns = dist.p90,
-          .p99_ns = dist.p99,
-          .p999_ns = dist.p999,
-          .max_ns = dist.max};
-}
 
 const kernel::Device* find_disk(const std::vector<kernel::Device>& devices, uint32_t disk) {
   auto found = std::find_if(devices.begin(), devices.end(),
@@ -41,7 +31,7 @@ void add_async_histogram(report::Report& report, const capture::Histogram& histo
   size_t part = histogram.kind - (uring ? wire::HIST_URING_TOTAL : wire::HIST_AIO_TOTAL);
   if (part >= kParts.size()) return;
   report::AsyncStats& stats = async_stats(report, uring, histogram.disk);
-  report::Dist dist = report::dist_of(histogram.hist);
+  report::Dist dist = model::dist_of(histogram.hist);
   if (part == 0) {
     stats.latency = dist;
   } else {
@@ -129,7 +119,7 @@ void add_histograms(report::Report& report, const std::vector<capture::Histogram
     if (histogram.kind < wire::CALL_KINDS) {
       report.ops.push_back({.kind = static_cast<wire::wire_call_kind>(histogram.kind),
                             .dev = histogram.disk,
-                            .latency = report::dist_of(histogram.hist),
+                            .latency = model::dist_of(histogram.hist),
                             .stalled = histogram.hist.over,
                             .stalled_ns = histogram.hist.over_ns});
     } else {
@@ -155,16 +145,16 @@ void add_summary(report::Report& report, const blame::Summary& summary,
   for (const blame::CommitSum& sum : summary.commits) {
     report::CommitStats stats{
         .dev = sum.dev, .count = sum.count, .syncs_per_commit = {}, .phases = {}, .proc_count = {}};
-    for (const auto& [phase, dist] : sum.phases_ns) stats.phases[phase] = to_report(dist);
+    stats.phases = sum.phases_ns;
     report.commits.push_back(std::move(stats));
   }
   for (const blame::FlushSum& sum : summary.flushes) {
     if (find_disk(devices, sum.dev) == nullptr) continue;
     report.flushes.push_back({.dev = sum.dev,
                               .count = sum.count,
-                              .callers_per_flush = to_report(sum.callers),
-                              .queue = to_report(sum.queue_ns),
-                              .device = to_report(sum.device_ns),
+                              .callers_per_flush = sum.callers,
+                              .queue = sum.queue_ns,
+                              .device = sum.device_ns,
                               .diskstats_count = {},
                               .list = {}});
   }

@@ -84,12 +84,15 @@ void check_outputs(const OutputWords& words) {
   }
 }
 
+report::TextStyle terminal_style() {
+  return {.width = terminal_width(),
+          .color = isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr,
+          .utf8 = is_utf8_locale()};
+}
+
 void write_report(const report::Report& report, const OutputWords& words) {
   if (!words.quiet && words.json != "-") {
-    report::TextStyle style{.width = terminal_width(),
-                            .color = isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr,
-                            .utf8 = is_utf8_locale()};
-    write_all(STDOUT_FILENO, report::to_text(report, style), "standard output");
+    write_all(STDOUT_FILENO, report::to_text(report, terminal_style()), "standard output");
   }
   if (!words.json.empty()) write_text(words.json, "--json", report::to_json(report).dump(1) + "\n");
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "userspace/report/report.h"
+#include "userspace/report/text.h"
 
 namespace stalltrace::cli {
 
@@ -20,6 +21,9 @@ void add_output_options(CLI::App& command, OutputWords& words);
 
 // Refuses, before anything is started, what could not be written at the end.
 void check_outputs(const OutputWords& words);
+
+// The terminal's width or COLUMNS; colours on a terminal only, and not with NO_COLOR.
+report::TextStyle terminal_style();
 
 // Text to standard output (unless quiet or JSON goes there), JSON where it was asked for.
 void write_report(const report::Report& report, const OutputWords& words);

@@ -12,6 +12,7 @@
 #include "userspace/cli/assemble.h"
 #include "userspace/kernel/capabilities.h"
 #include "userspace/kernel/counters.h"
+#include "userspace/kernel/mounts.h"
 #include "userspace/kernel/symbols.h"
 #include "userspace/model/trace.h"
 
@@ -54,6 +55,15 @@ std::vector<capture::TracedDisk> traced_disks(const std::vector<Device>& devices
   return disks;
 }
 
+// Where the devices can be reached: at a mount point, or else at their node.
+std::vector<std::string> places(const std::vector<Device>& devices) {
+  std::vector<std::string> places;
+  for (const Device& device : devices) {
+    places.push_back(device.mountpoint.empty() ? "/dev/" + device.name : device.mountpoint);
+  }
+  return places;
+}
+
 }  // namespace
 
 class Tracing::Impl {
@@ -64,6 +74,7 @@ class Tracing::Impl {
         resolver_(symbols_),
         trace_(surroundings()),
         capture_({.disks = traced_disks(options_.devices),
+                  .places = places(options_.devices),
                   .threshold_ns = options_.threshold_ns,
                   .disabled_hooks = options_.disabled_hooks},
                  symbols_, [this](std::span<const std::byte> event) { trace_.add(event); }) {
@@ -83,6 +94,7 @@ class Tracing::Impl {
 
   [[nodiscard]] report::Report make_report() {
     trace_.set_window(capture_.start_ns(), capture_.end_ns());
+    trace_.set_sees_devices(is_on("block_rq_issue") && is_on("block_rq_complete"));
     trace_.seal();
     std::vector<blame::Stall> stalls = blame::explain_all(trace_, options_.threshold_ns);
     if (options_.only_pid) {
@@ -114,6 +126,11 @@ class Tracing::Impl {
   }
 
  private:
+  [[nodiscard]] bool is_on(std::string_view hook) const {
+    return std::any_of(capture_.hooks().begin(), capture_.hooks().end(),
+                       [&](const capture::HookState& h) { return h.name == hook && h.ok; });
+  }
+
   model::Surroundings surroundings() {
     auto device_of = [this](uint32_t dev) -> const Device* {
       for (const Device& device : options_.devices) {
@@ -137,10 +154,33 @@ class Tracing::Impl {
                 [device_of](uint32_t dev) {
                   const Device* device = device_of(dev);
                   return device != nullptr ? device->mountpoint : std::string();
+                },
+            .dev_of_path =
+                [this, device_of](const std::string& path) {
+                  const kernel::Mount* mount = kernel::mount_of(mounts_, path);
+                  if (mount == nullptr || device_of(mount->st_dev) == nullptr) return 0U;
+                  return mount->st_dev;
+                },
+            .has_scheduler =
+                [device_of](uint32_t disk) {
+                  const Device* device = device_of(disk);
+                  return device != nullptr && !device->scheduler.empty() &&
+                         device->scheduler != "none";
+                },
+            .queue_depth =
+                [device_of](uint32_t disk) {
+                  const Device* device = device_of(disk);
+                  return device != nullptr ? device->nr_requests : 0;
+                },
+            .write_limit =
+                [device_of](uint32_t disk) {
+                  const Device* device = device_of(disk);
+                  return device != nullptr ? kernel::wbt_limit(device->disk_name) : std::string();
                 }};
   }
 
   TracingOptions options_;
+  std::vector<kernel::Mount> mounts_ = kernel::current_mounts();
   kernel::SymbolTable symbols_;
   SymbolResolver resolver_;
   model::Trace trace_;

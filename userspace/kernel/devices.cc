@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "userspace/base/error.h"
+#include "userspace/base/units.h"
 #include "userspace/kernel/mounts.h"
 #include "userspace/kernel/tasks.h"
 
@@ -263,6 +264,17 @@ std::string pick_journal_folder(const std::string& name, const std::string& thre
     if (cut && folder.starts_with(shown)) return folder;
   }
   return "";
+}
+
+std::string wbt_limit(const std::string& name) {
+  fs::path wbt = fs::path("/sys/kernel/debug/block") / without_slashes(name) / "rqos/wbt";
+  std::string writes = first_line(wbt / "wb_normal");
+  if (writes.empty() || writes == "0") return {};
+  std::string latency =
+      first_line(fs::path("/sys/class/block") / without_slashes(name) / "queue/wbt_lat_usec");
+  if (!all_digits(latency)) return fmt::format("{} writes", writes);
+  return fmt::format("{} writes, for a latency of {}", writes,
+                     format_time(std::stoull(latency) * 1000));
 }
 
 }  // namespace stalltrace::kernel

@@ -61,6 +61,11 @@ std::string path_under(const Device& device, const std::vector<std::string>& com
 // "none [mq-deadline] kyber" -> "mq-deadline".
 std::string parse_scheduler(const std::string& text);
 
+// How many writes writeback throttling (block/blk-wbt.c) lets be in flight on the whole disk called
+// `name` just now, and for which latency: "12 writes, for a latency of 75 ms". Empty where it is
+// off, or debugfs is not mounted.
+std::string wbt_limit(const std::string& name);
+
 // From a superblock's journal: which folder of /proc/fs/jbd2 (`folders`) is that of the file
 // system on `name`, given what the kernel calls its journal thread ("jbd2/loop0-8", possibly cut
 // to 15 characters; empty: not known). Empty: none.

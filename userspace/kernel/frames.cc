@@ -14,12 +14,12 @@ bool matches(std::string_view frame, const std::array<std::string_view, N>& patt
   });
 }
 
-constexpr std::array<std::string_view, 49> kGeneric{
+constexpr std::array<std::string_view, 51> kGeneric{
     // The tracer itself, and what ftrace or kretprobes leave on a stack.
     "bpf_prog_*", "bpf_trace_run*", "bpf_trampoline_*", "__bpf_prog_*", "__bpf_trace_*",
     "__traceiter_*", "trace_sched_switch", "trace_event_raw_event_*", "perf_trace_*",
-    "bpf_get_stack*", "kretprobe_trampoline", "__kretprobe_trampoline", "arch_rethook_trampoline",
-    "ftrace_trampoline", "__builtin__ftrace",
+    "bpf_get_stack*", "bpf_get_task_stack*", "__bpf_get_*", "kretprobe_trampoline",
+    "__kretprobe_trampoline", "arch_rethook_trampoline", "ftrace_trampoline", "__builtin__ftrace",
     // The scheduler. On 6.1 io_schedule_timeout prints as __sched_text_start, its alias.
     "prepare_task_switch", "context_switch", "__switch_to*", "finish_task_switch", "__schedule",
     "__schedule_loop", "schedule", "schedule_preempt_disabled", "schedule_timeout",

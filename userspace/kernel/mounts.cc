@@ -77,4 +77,15 @@ std::vector<Mount> current_mounts() {
   return parse_mountinfo(text);
 }
 
+const Mount* mount_of(const std::vector<Mount>& mounts, const std::string& path) {
+  const Mount* deepest = nullptr;
+  for (const Mount& mount : mounts) {
+    const std::string& at = mount.mountpoint;
+    bool below = path.starts_with(at) &&
+                 (at.ends_with('/') || path.size() == at.size() || path[at.size()] == '/');
+    if (below && (deepest == nullptr || at.size() >= deepest->mountpoint.size())) deepest = &mount;
+  }
+  return deepest;
+}
+
 }  // namespace stalltrace::kernel

@@ -23,4 +23,8 @@ std::vector<Mount> parse_mountinfo(const std::string& text);
 // This process's. Throws a refused Error when it cannot be read.
 std::vector<Mount> current_mounts();
 
+// On which of them an absolute path lies, by its text alone (no symbolic link is followed): the
+// deepest mount point, of two at one place the later one. Null for a relative path.
+const Mount* mount_of(const std::vector<Mount>& mounts, const std::string& path);
+
 }  // namespace stalltrace::kernel

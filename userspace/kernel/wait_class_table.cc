@@ -71,7 +71,8 @@ constexpr std::array kGeneral = {
             .wait_class = kLockOther,
             .any = kRwsem,
             .with = "ext4_mb_new_blocks ext4_mb_regular_allocator ext4_mb_init_group "
-                    "ext4_mb_load_buddy* ext4_mb_good_group* dquot_* __dquot_*",
+                    "ext4_mb_load_buddy* ext4_mb_good_group* __ext4_new_inode "
+                    "ext4_init_inode_table dquot_* __dquot_*",
             .meaning = "waits for an allocation group's or the quota's lock"},
     WaitRow{.number = "3",
             .wait_class = kLockExtent,
@@ -479,6 +480,11 @@ constexpr std::array kGeneral = {
             .any = "__flush_workqueue flush_workqueue",
             .with = "ext4_sync_fs ext4_evict_inode",
             .meaning = "waits for the conversion of written extents"},
+    WaitRow{.number = "37",
+            .wait_class = kLockOther,
+            .any = "__flush_work flush_work",
+            .with = "destroy_inode evict xfs_inodegc_flush xfs_inodegc_queue",
+            .meaning = "waits until a kernel worker has cleared away deleted inodes"},
     WaitRow{.number = "26",
             .wait_class = kBlockRead,
             .any = "submit_bio_wait blk_execute_rq bio_await",
@@ -500,6 +506,12 @@ constexpr std::array kGeneral = {
             .meaning = "waits for the user-space server of a FUSE file system"},
     WaitRow{
         .number = "37", .wait_class = kLockOther, .any = kAnyLock, .meaning = "waits for a lock"},
+    WaitRow{// /proc/PID/stack leaves the rwsem out.
+            .number = "3",
+            .wait_class = kLockOther,
+            .leaf = "__ext4_new_inode",
+            .guess = true,
+            .meaning = "waits for an allocation group's lock, by the function it sleeps in"},
 };
 
 }  // namespace

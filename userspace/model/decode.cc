@@ -80,6 +80,15 @@ void Trace::add(std::span<const std::byte> event) {
     case wire::WIRE_ASYNC:
       take(whole<wire::wire_async>(bytes), &Trace::add_async);
       break;
+    case wire::WIRE_FREEZE:
+      take(whole<wire::wire_freeze>(bytes), &Trace::add_freeze);
+      break;
+    case wire::WIRE_THROTTLE:
+      take(whole<wire::wire_throttle>(bytes), &Trace::add_throttle);
+      break;
+    case wire::WIRE_SLICE:
+      take(whole<wire::wire_slice>(bytes), &Trace::add_slice);
+      break;
     default:
       ++oddities_.malformed;
       break;
@@ -115,6 +124,7 @@ void Trace::add_wait(std::span<const std::byte> bytes) {
   wait.handle_tid = e.handle_tid;
   wait.target_tid = e.target_tid;
   wait.waker_context = e.waker_context;
+  wait.cpu = e.cpu;
   wait.waker = e.waker;
   wait.ran_before = e.ran_before;
   wait.lock_addr = e.lock_addr;
@@ -124,6 +134,8 @@ void Trace::add_wait(std::span<const std::byte> bytes) {
   wait.lock_owner = e.lock_owner;
   wait.lock_owner_is_reader = e.lock_owner_is_reader;
   wait.ino = e.ino;
+  wait.journal_blocks = e.journal_blocks;
+  wait.journal_free = e.journal_free;
   wait.waker_request = e.waker_request;
 
   if (wait.task.tid == 0 || wait.out_ns == 0 ||
@@ -173,9 +185,8 @@ void Trace::add_call(const wire::wire_call& event) {
 }
 
 void Trace::add_commit(const wire::wire_commit& event) {
-  const std::array times{event.requested_ns, event.start_ns,    event.locking_ns,
-                         event.handles_ns,   event.flushing_ns, event.logging_ns,
-                         event.record_ns,    event.stats_ns,    event.end_ns};
+  const std::array times{event.requested_ns, event.start_ns,  event.locking_ns, event.flushing_ns,
+                         event.logging_ns,   event.record_ns, event.stats_ns,   event.end_ns};
   bool any = false;
   for (uint64_t ns : times) {
     if (!plausible({ns})) {
@@ -270,6 +281,38 @@ void Trace::add_async(const wire::wire_async& event) {
   saw(begin_ns);
   if (!open) saw(event.done_ns);
   asyncs_.push_back(event);
+}
+
+void Trace::add_throttle(const wire::wire_throttle& event) {
+  if (event.released_ns == 0 || !plausible({event.released_ns})) {
+    ++oddities_.impossible;
+    return;
+  }
+  saw(event.released_ns);
+  throttles_[event.disk].push_back(event);
+}
+
+void Trace::add_slice(const wire::wire_slice& event) {
+  if (event.start_ns == 0 || !plausible({event.start_ns, event.end_ns}) ||
+      event.end_ns < event.start_ns) {
+    ++oddities_.impossible;
+    return;
+  }
+  slices_[event.cpu].items.push_back({event.task, {event.start_ns, event.end_ns}});
+}
+
+void Trace::add_freeze(const wire::wire_freeze& event) {
+  bool open = (event.flags & wire::FREEZE_UNFINISHED) != 0;
+  if (event.start_ns == 0 || !plausible({event.start_ns, event.end_ns}) ||
+      (!open && event.end_ns < event.start_ns)) {
+    ++oddities_.impossible;
+    return;
+  }
+  saw(event.start_ns);
+  if (!open) saw(event.end_ns);
+  Freeze freeze;
+  freeze.event = event;
+  freezes_[event.dev].items.push_back(freeze);
 }
 
 }  // namespace stalltrace::model

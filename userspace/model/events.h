@@ -28,6 +28,7 @@ struct Wait {
   uint32_t handle_tid = 0;
   uint32_t target_tid = 0;
   uint32_t waker_context = 0;
+  uint32_t cpu = 0;
   wire::wire_task waker{};
   wire::wire_task ran_before{};
   uint64_t lock_addr = 0;
@@ -38,6 +39,8 @@ struct Wait {
   uint32_t lock_owner_is_reader = 0;
   uint32_t stack = 0;  // StackTable id
   uint64_t ino = 0;
+  uint32_t journal_blocks = 0;
+  uint32_t journal_free = 0;
   wire::wire_request_times waker_request{};
   uint32_t id = 0;  // position in Trace::waits()
 
@@ -55,13 +58,19 @@ struct Call {
   uint32_t id = 0;  // position in Trace::calls()
 
   [[nodiscard]] uint32_t tid() const { return event.task.tid; }
-  [[nodiscard]] bool wanted_only() const { return (event.flags & wire::CALL_WANTED) != 0; }
+  [[nodiscard]] wire::wire_call_kind kind() const {
+    return static_cast<wire::wire_call_kind>(event.call);
+  }
+  // Not a stall: sent for what it did to others.
+  [[nodiscard]] bool wanted_only() const {
+    return (event.flags & (wire::CALL_WANTED | wire::CALL_KNOB)) != 0;
+  }
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::CALL_UNFINISHED) != 0; }
 };
 
 // Phases in order. A phase that was not seen has no length.
-enum class Phase : uint8_t { kPre, kRunning, kHandles, kSwitch, kData, kLog, kRecord, kFinish };
-inline constexpr size_t kPhases = 8;
+enum class Phase : uint8_t { kPre, kRunning, kLocked, kData, kLog, kRecord, kFinish };
+inline constexpr size_t kPhases = 7;
 
 struct Commit {
   wire::wire_commit event{};
@@ -75,8 +84,9 @@ struct Commit {
   [[nodiscard]] Span phases(Phase first, Phase last) const {
     return {bound_ns[static_cast<size_t>(first)], bound_ns[static_cast<size_t>(last) + 1]};
   }
-  // New handles wait: from the locking to the flushing.
-  [[nodiscard]] Span locked() const { return phases(Phase::kHandles, Phase::kSwitch); }
+  // New handles wait: from the locking to the flushing. First the commit itself waits for open
+  // handles, when is told by its thread's sleeps.
+  [[nodiscard]] Span locked() const { return phase(Phase::kLocked); }
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::COMMIT_UNFINISHED) != 0; }
 };
 
@@ -89,7 +99,7 @@ struct Handle {
 
 // A request that completes less than this before a flush completed with it, not beside it: a
 // soft interrupt completes a batch in one go.
-inline constexpr uint64_t kSameBatchNs = 300'000;
+inline constexpr uint64_t kSameBatchNs = 1'000'000;
 
 struct Flush {
   wire::wire_flush event{};
@@ -100,6 +110,8 @@ struct Flush {
   bool worked_beside = false;
 
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::FLUSH_UNFINISHED) != 0; }
+  // Its completion passed unseen: it ended at the latest at the end of `device`.
+  [[nodiscard]] bool end_unseen() const { return (event.flags & wire::FLUSH_END_UNSEEN) != 0; }
 };
 
 struct Request {
@@ -108,6 +120,24 @@ struct Request {
   uint64_t issue_ns = 0;
 
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::REQUEST_UNFINISHED) != 0; }
+  // Its completion passed unseen: it ended at the latest at the span's end.
+  [[nodiscard]] bool end_unseen() const { return (event.flags & wire::REQUEST_END_UNSEEN) != 0; }
+};
+
+// What had a CPU for long.
+struct Slice {
+  wire::wire_task task{};
+  Span span;
+};
+
+using Throttle = wire::wire_throttle;
+
+// A file system that was frozen.
+struct Freeze {
+  wire::wire_freeze event{};
+  Span span;
+
+  [[nodiscard]] bool before_window() const { return (event.flags & wire::FREEZE_CUT_START) != 0; }
 };
 
 using Async = wire::wire_async;

@@ -53,9 +53,8 @@ SpanIndex index_of(const std::vector<T>& items, Span (*span_of)(const T&)) {
 // Fills the phases that were not seen; true when what was seen is out of order.
 bool set_bounds(Commit& commit, Span trace) {
   const wire::wire_commit& e = commit.event;
-  const uint64_t seen[kPhases + 1] = {e.requested_ns, e.start_ns,    e.locking_ns,
-                                      e.handles_ns,   e.flushing_ns, e.logging_ns,
-                                      e.record_ns,    e.stats_ns,    e.end_ns};
+  const uint64_t seen[kPhases + 1] = {e.requested_ns, e.start_ns,  e.locking_ns, e.flushing_ns,
+                                      e.logging_ns,   e.record_ns, e.stats_ns,   e.end_ns};
   size_t first = 0;
   while (seen[first] == 0) ++first;
   size_t last = kPhases;
@@ -68,12 +67,7 @@ bool set_bounds(Commit& commit, Span trace) {
   std::fill(bound, bound + first, before);
   uint64_t after = commit.unfinished() ? std::max(trace.end_ns, seen[last]) : seen[last];
   std::fill(bound + last + 1, bound + kPhases + 1, after);
-  constexpr auto kHandlesEnd = static_cast<size_t>(Phase::kHandles) + 1;
-  // Without a wait for handles that phase is empty at its beginning; any other phase that was not
-  // seen is empty at its end, so that the one before it takes the time.
-  if (first < kHandlesEnd && kHandlesEnd < last && bound[kHandlesEnd] == 0) {
-    bound[kHandlesEnd] = bound[kHandlesEnd - 1];
-  }
+  // A phase that was not seen is empty at its end: the one before it takes the time.
   for (size_t i = last; i-- > first;) {
     if (bound[i] == 0) bound[i] = bound[i + 1];
   }
@@ -104,10 +98,13 @@ void Trace::seal() {
   sealed_ = true;
   if (window_.empty()) window_ = seen_;
   seal_waits();
+  add_sleep_calls();
   seal_calls();
   seal_commits();
   seal_handles();
   seal_disks();
+  seal_freezes();
+  seal_slices();
   std::sort(asyncs_.begin(), asyncs_.end(), [](const Async& a, const Async& b) {
     uint64_t start_a = a.call_ns != 0 ? a.call_ns : a.begin_ns;
     uint64_t start_b = b.call_ns != 0 ? b.call_ns : b.begin_ns;
@@ -148,9 +145,14 @@ void Trace::seal_waits() {
     wait.id = i;
     Range& range = waits_of_[wait.task.tid];
     if (range.count++ == 0) range.first = i;
-    if (wait.has(wire::WAIT_LOCK) && wait.lock_addr != 0) lock_waits_[wait.lock_addr].push_back(i);
+    if (wait.has(wire::WAIT_LOCK) && wait.lock_addr != 0) {
+      LockLine& line = lock_waits_[wait.lock_addr];
+      line.by_waking.push_back(i);
+      line.longest_ns = std::max(line.longest_ns, wait.blocked().ns());
+    }
   }
-  for (auto& [addr, ids] : lock_waits_) {
+  for (auto& [addr, line] : lock_waits_) {
+    std::vector<uint32_t>& ids = line.by_waking;
     std::sort(ids.begin(), ids.end(), [this](uint32_t a, uint32_t b) {
       return std::tie(waits_[a].waking_ns, a) < std::tie(waits_[b].waking_ns, b);
     });
@@ -161,6 +163,11 @@ void Trace::seal_calls() {
   std::vector<Call> kept;
   kept.reserve(calls_.size());
   for (Call& call : calls_) {
+    bool by_path_only = call.event.dev == 0 && (call.event.flags & wire::CALL_USER_PATH) != 0;
+    if (by_path_only && surroundings_.dev_of_path) {
+      call.event.dev = surroundings_.dev_of_path(path_of(call));
+      if (call.event.dev == 0) continue;  // of another file system
+    }
     uint64_t end_ns = call.event.end_ns != 0 ? call.event.end_ns : window_.end_ns;
     Span whole{call.event.start_ns, std::max(end_ns, call.event.start_ns)};
     call.span = whole.clip(window_);
@@ -194,6 +201,8 @@ void Trace::seal_calls() {
     if ((call.event.flags & wire::CALL_HAS_PATH) != 0 && call.event.ino != 0) {
       path_call_.try_emplace({call.event.dev, call.event.ino}, call.id);
     }
+    if (call.event.ino != 0) calls_on_[{call.event.dev, call.event.ino}].push_back(call.id);
+    if ((call.event.flags & wire::CALL_KNOB) != 0) knobs_.push_back(call.id);
     calls_.push_back(call);
   }
 }
@@ -234,6 +243,58 @@ void Trace::seal_handles() {
   }
 }
 
+void Trace::seal_freezes() {
+  for (auto& [dev, line] : freezes_) {
+    for (Freeze& freeze : line.items) {
+      bool frozen = (freeze.event.flags & wire::FREEZE_UNFINISHED) != 0;
+      freeze.span = {freeze.event.start_ns, frozen ? window_.end_ns : freeze.event.end_ns};
+    }
+    std::sort(line.items.begin(), line.items.end(), [](const Freeze& a, const Freeze& b) {
+      return by_start_then_bytes(a, b, a.span.start_ns, b.span.start_ns);
+    });
+    line.index = index_of<Freeze>(line.items, [](const Freeze& f) { return f.span; });
+  }
+}
+
+void Trace::seal_slices() {
+  for (auto& [disk, list] : throttles_) {
+    std::sort(list.begin(), list.end(), [](const Throttle& a, const Throttle& b) {
+      return a.released_ns != b.released_ns ? a.released_ns < b.released_ns
+                                            : compare_bytes(a, b) < 0;
+    });
+  }
+  for (auto& [cpu, line] : slices_) {
+    std::sort(line.items.begin(), line.items.end(), [](const Slice& a, const Slice& b) {
+      return std::tie(a.span.start_ns, a.span.end_ns, a.task.tid) <
+             std::tie(b.span.start_ns, b.span.end_ns, b.task.tid);
+    });
+    line.index = index_of<Slice>(line.items, [](const Slice& s) { return s.span; });
+  }
+}
+
+// A flush whose completion passed unseen had ended when somebody who waited for it was woken, and
+// when a request that was sent after it completed.
+uint64_t Trace::unseen_end_ns(const Flush& flush) const {
+  uint64_t end_ns = flush.device.end_ns;
+  for (uint32_t i = 0; i < flush.event.known_members; ++i) {
+    const wire::wire_flush_member& member = flush.event.member[i];
+    if (member.has_data != 0) continue;  // its write and a second flush come before the wake-up
+    for (const Wait& wait : waits_of(member.task.tid, flush.device)) {
+      bool slept_then = wait.out_ns <= flush.device.start_ns + kSameBatchNs;
+      if (slept_then && wait.waking_ns > flush.device.start_ns) {
+        end_ns = std::min(end_ns, wait.waking_ns);
+      }
+    }
+  }
+  for (const Request* request : requests(flush.event.disk, flush.device)) {
+    bool sent_after = request->issue_ns > flush.device.start_ns + kSameBatchNs;
+    if (sent_after && !request->unfinished() && !request->end_unseen()) {
+      end_ns = std::min(end_ns, request->span.end_ns);
+    }
+  }
+  return end_ns;
+}
+
 void Trace::seal_disks() {
   for (auto& [disk, line] : flushes_) {
     for (Flush& flush : line.items) {
@@ -245,7 +306,6 @@ void Trace::seal_disks() {
       return by_start_then_bytes(a, b, a.device.start_ns, b.device.start_ns);
     });
     for (size_t i = 0; i < line.items.size(); ++i) line.items[i].serial = i + 1;
-    line.index = index_of<Flush>(line.items, [](const Flush& f) { return f.device; });
   }
   for (auto& [disk, line] : requests_) {
     for (Request& request : line.items) {
@@ -260,9 +320,14 @@ void Trace::seal_disks() {
   }
   for (auto& [disk, line] : flushes_) {
     for (Flush& flush : line.items) {
+      if (flush.end_unseen()) {
+        flush.device.end_ns = unseen_end_ns(flush);
+        continue;
+      }
       flush.worked_beside = flush.event.overtaken_ns != 0 &&
                             flush.event.overtaken_ns + kSameBatchNs < flush.device.end_ns;
     }
+    line.index = index_of<Flush>(line.items, [](const Flush& f) { return f.device; });
   }
 }
 
@@ -284,14 +349,24 @@ std::span<const Wait> Trace::waits_of(uint32_t tid, Span span) const {
 
 std::vector<const Wait*> Trace::lock_waits(uint64_t lock_addr, Span waking_in) const {
   std::vector<const Wait*> found;
-  auto ids = lock_waits_.find(lock_addr);
-  if (ids == lock_waits_.end()) return found;
-  auto first = std::partition_point(ids->second.begin(), ids->second.end(), [&](uint32_t id) {
+  auto line = lock_waits_.find(lock_addr);
+  if (line == lock_waits_.end()) return found;
+  const std::vector<uint32_t>& ids = line->second.by_waking;
+  auto first = std::partition_point(ids.begin(), ids.end(), [&](uint32_t id) {
     return waits_[id].waking_ns < waking_in.start_ns;
   });
-  for (; first != ids->second.end() && waits_[*first].waking_ns < waking_in.end_ns; ++first) {
+  for (; first != ids.end() && waits_[*first].waking_ns < waking_in.end_ns; ++first) {
     found.push_back(&waits_[*first]);
   }
+  return found;
+}
+
+std::vector<const Wait*> Trace::lock_waits_during(uint64_t lock_addr, Span span) const {
+  auto line = lock_waits_.find(lock_addr);
+  if (line == lock_waits_.end()) return {};
+  std::vector<const Wait*> found =
+      lock_waits(lock_addr, {span.start_ns, span.end_ns + line->second.longest_ns + 1});
+  std::erase_if(found, [&](const Wait* wait) { return !wait->blocked().overlaps(span); });
   return found;
 }
 
@@ -306,6 +381,25 @@ const Call* Trace::call_at(uint32_t tid, uint64_t ns) const {
     if (call.span.holds(ns)) return &call;
   }
   return nullptr;
+}
+
+std::vector<const Call*> Trace::calls_on(uint32_t dev, uint64_t ino, Span span) const {
+  std::vector<const Call*> found;
+  auto ids = calls_on_.find({dev, ino});
+  if (ids == calls_on_.end()) return found;
+  for (uint32_t id : ids->second) {
+    if (calls_[id].span.start_ns >= span.end_ns) break;
+    if (calls_[id].span.overlaps(span)) found.push_back(&calls_[id]);
+  }
+  return found;
+}
+
+std::vector<const Call*> Trace::knobs(Span overlapping) const {
+  std::vector<const Call*> found;
+  for (uint32_t id : knobs_) {
+    if (calls_[id].span.overlaps(overlapping)) found.push_back(&calls_[id]);
+  }
+  return found;
 }
 
 const Call* Trace::call_of(const Wait& wait) const {
@@ -390,6 +484,28 @@ std::vector<const Request*> Trace::requests(uint32_t disk, Span overlapping) con
   return line->second.overlapping(overlapping);
 }
 
+std::vector<const Freeze*> Trace::freezes(uint32_t dev, Span overlapping) const {
+  auto line = freezes_.find(dev);
+  if (line == freezes_.end()) return {};
+  return line->second.overlapping(overlapping);
+}
+
+std::span<const Throttle> Trace::throttles(uint32_t disk, Span released_in) const {
+  auto list = throttles_.find(disk);
+  if (list == throttles_.end()) return {};
+  auto before = [](uint64_t ns) { return [ns](const Throttle& t) { return t.released_ns < ns; }; };
+  const std::vector<Throttle>& all = list->second;
+  auto first = std::partition_point(all.begin(), all.end(), before(released_in.start_ns));
+  auto last = std::partition_point(first, all.end(), before(released_in.end_ns));
+  return {first, last};
+}
+
+std::vector<const Slice*> Trace::slices(uint32_t cpu, Span overlapping) const {
+  auto line = slices_.find(cpu);
+  if (line == slices_.end()) return {};
+  return line->second.overlapping(overlapping);
+}
+
 std::vector<uint32_t> Trace::disks() const {
   std::vector<uint32_t> disks;
   for (const auto& [disk, line] : flushes_) disks.push_back(disk);
@@ -415,9 +531,14 @@ std::string Trace::path_of(const Call& call) const {
     return {text, strnlen(text, sizeof(call.event.path))};
   }
   if ((call.event.flags & wire::CALL_HAS_PATH) == 0) return {};
+  return path_of(call.event.dev, call.event.path);
+}
+
+std::string Trace::path_of(uint32_t dev,
+                           std::span<const char[wire::WIRE_PATH_PART]> innermost_first) const {
   std::vector<std::string_view> parts;
   bool from_root = false;
-  for (const auto& raw : call.event.path) {
+  for (const auto& raw : innermost_first) {
     std::string_view part(raw, strnlen(raw, sizeof(raw)));
     if (part.empty()) break;
     if (part == "/") {
@@ -431,7 +552,7 @@ std::string Trace::path_of(const Call& call) const {
   if (!from_root) {
     path = "...";
   } else if (surroundings_.mount_point) {
-    path = surroundings_.mount_point(call.event.dev);
+    path = surroundings_.mount_point(dev);
     if (path == "/") path.clear();
   }
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {

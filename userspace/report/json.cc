@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "userspace/kernel/devices.h"
-#include "userspace/report/call_names.h"
+#include "userspace/model/call_names.h"
 #include "userspace/report/clean_text.h"
 
 namespace stalltrace::report {
@@ -204,7 +204,7 @@ class Writer {
   }
 
   [[nodiscard]] Json op(const OpStats& op) const {
-    Json object{{"kind", call_name(op.kind)}};
+    Json object{{"kind", model::call_name(op.kind)}};
     put_dev(object, "dev", op.dev);
     object["latency_us"] = times_json(op.latency);
     object["stalled"] = op.stalled;
@@ -245,7 +245,7 @@ class Writer {
 
   [[nodiscard]] Json stall(const blame::Stall& stall) const {
     Json object{{"id", stall.id},
-                {"kind", call_name(stall.kind)},
+                {"kind", model::call_name(stall.kind)},
                 {"pid", stall.task.pid},
                 {"tid", stall.task.tid},
                 {"comm", valid_utf8(stall.task.comm)}};

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "userspace/report/call_names.h"
+#include "userspace/model/call_names.h"
 #include "userspace/report/clean_text.h"
 #include "userspace/report/json.h"
 #include "userspace/report/json_node.h"
@@ -76,7 +76,7 @@ kernel::WaitClass wait_class(const JsonNode& node) {
 
 wire::wire_call_kind call_kind(const JsonNode& node) {
   std::string name = node.text();
-  std::optional<wire::wire_call_kind> found = call_kind_named(name);
+  std::optional<wire::wire_call_kind> found = model::call_kind_named(name);
   if (!found) throw node.error("'{}' is no kind of call", printable(name, false));
   return *found;
 }

@@ -10,15 +10,11 @@
 #include <vector>
 
 #include "userspace/blame/stall.h"
+#include "userspace/model/dist.h"
 
 namespace stalltrace::report {
 
-// Nanoseconds; quantiles from a histogram carry its error, count, mean and max are exact.
-struct Dist {
-  uint64_t count = 0;
-  double mean_ns = 0;
-  uint64_t p50_ns = 0, p90_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
-};
+using model::Dist;
 
 struct Hook {
   std::string name;    // "sched_switch"

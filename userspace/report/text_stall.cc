@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "userspace/base/units.h"
-#include "userspace/report/call_names.h"
+#include "userspace/model/call_names.h"
 #include "userspace/report/clean_text.h"
 #include "userspace/report/plain_words.h"
 #include "userspace/report/text_parts.h"
@@ -294,7 +294,7 @@ class StallPrinter {
   }
 
   void print_header() {
-    std::string call(call_name(stall_.kind));
+    std::string call(model::call_name(stall_.kind));
     std::string task = names_.task(stall_.task);
     std::string when =
         fmt::format("{} at {}", format_time(stall_.ns), names_.since_start(stall_.start_ns));

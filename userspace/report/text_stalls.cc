@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "userspace/base/units.h"
-#include "userspace/report/call_names.h"
+#include "userspace/model/call_names.h"
 #include "userspace/report/clean_text.h"
 #include "userspace/report/plain_words.h"
 #include "userspace/report/stall_groups.h"
@@ -58,7 +58,7 @@ void print_others_like_it(Page& page, const Names& names, const Report& report,
   std::string text =
       fmt::format("{} more like it, {}", others, from_to(group.shortest_ns, second.ns));
   if (others > 1) text += fmt::format(", {} in all", format_time(rest_ns));
-  text += fmt::format(": {} of", call_name(second.kind));
+  text += fmt::format(": {} of", model::call_name(second.kind));
   page.wrapped(0, 2,
                {{text + tasks_of(page, names, report, group.members, 1, text), Ink::kYellow}});
 }
@@ -93,7 +93,7 @@ void print_remaining(Page& page, const Names& names, const Report& report,
         root = std::string(blame::name_of(stall.roots.front().kind));
         if (stall.roots.front().dev != 0) root += " " + names.device(stall.roots.front().dev);
       }
-      Sum& sum = sums[{std::string(call_name(stall.kind)),
+      Sum& sum = sums[{std::string(model::call_name(stall.kind)),
                        std::string(kernel::name_of(main_class(stall))), root}];
       for (Sum* to : {&sum, &all}) {
         ++to->stalls;

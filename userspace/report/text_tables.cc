@@ -4,7 +4,7 @@
 #include <array>
 
 #include "userspace/base/units.h"
-#include "userspace/report/call_names.h"
+#include "userspace/model/call_names.h"
 #include "userspace/report/plain_words.h"
 #include "userspace/report/text_parts.h"
 
@@ -85,7 +85,8 @@ void print_calls(Page& page, const Names& names, const Report& report) {
                {"stalled time"}});
   for (const OpStats* op : order) {
     uint64_t count = op->latency.count;
-    table.row({std::string(call_name(op->kind)), names.device(op->dev), fmt::to_string(count),
+    table.row({std::string(model::call_name(op->kind)), names.device(op->dev),
+               fmt::to_string(count),
                time_or_none(static_cast<uint64_t>(op->latency.mean_ns), count),
                time_or_none(op->latency.p50_ns, count), time_or_none(op->latency.p99_ns, count),
                time_or_none(op->latency.max_ns, count), fmt::to_string(op->stalled),

@@ -86,12 +86,6 @@ bool wait_gone(const ProcessId& process, uint64_t timeout_ns) {
   return poll(&poll_entry, 1, static_cast<int>(timeout_ns / 1'000'000)) > 0 || !is_alive(process);
 }
 
-uint64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
-
 void sleep_ns(uint64_t ns) {
   const timespec time{static_cast<time_t>(ns / 1'000'000'000),
                       static_cast<long>(ns % 1'000'000'000)};

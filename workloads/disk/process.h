@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "userspace/base/clock.h"
+
 namespace stalltrace::disk {
 
 struct ProcessId {
@@ -24,7 +26,6 @@ void send_signal(const ProcessId& process, int signal);
 // True once it is gone (or a zombie).
 bool wait_gone(const ProcessId& process, uint64_t timeout_ns);
 
-uint64_t monotonic_ns();
 void sleep_ns(uint64_t ns);
 
 }  // namespace stalltrace::disk

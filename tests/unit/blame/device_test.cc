@@ -60,11 +60,13 @@ TEST(Flush, WhoseWorkerGotNoCpu) {
   flush.issuer = worker.wire();
   Events::member(flush, kFio, ms(100));
   events.wait(worker, ms(90), ms(101), ms(110)).ran_before(kHog);
+  events.slice(0, kHog, ms(101), ms(110));
   model::Trace trace = events.trace(ms(0), ms(200));
-  // Nothing was ahead of it in the device: the rest was the worker's as well.
+  // Nothing was ahead of it in the device: the rest was the worker's as well, what ran there then
+  // was not seen.
   EXPECT_EQ(roots_of(only_stall(trace).roots),
             (Lines{"device.flush loop0 20000000 measured", "task.runnable 99 9000000 measured",
-                   "task.runnable 900 2000000 inferred"}));
+                   "task.runnable 2000000 inferred"}));
 }
 
 TEST(Flush, OfAnotherDiskIsNeverBlamed) {
@@ -179,7 +181,7 @@ TEST(Tag, TakenByWritesBehindAFlush) {
   model::Trace trace = events.trace(ms(0), ms(200));
   Stall stall = only_stall(trace);
   EXPECT_EQ(stall.parts[0].wait_class, WaitClass::kBlockTag);
-  EXPECT_TRUE(has_evidence(stall.parts[0].causes.back(), "every request was taken"));
+  EXPECT_TRUE(has_evidence(stall.parts[0].causes.front(), "every request was taken"));
   EXPECT_EQ(roots_of(stall.roots),
             (Lines{"device.flush loop0 75000000 measured", "device.write loop0 5000000 measured",
                    "task.runnable 99 1000000 measured"}));
@@ -192,7 +194,7 @@ TEST(Writeback, EndedByAWorkerIsTheDeviceAndThenTheWorker) {
   events.wait(kFio, ms(10), ms(50), ms(50)).stack(WRITEBACK_STACK).woken_by(worker);
   events.request(1, 800, ms(10), ms(10), ms(30));
   events.wait(worker, ms(31), ms(45), ms(45)).stack(LOCKED_STACK).woken_by(kJbd);
-  events.commit(3, kJbd, {0, ms(30), ms(31), 0, ms(45), ms(45), ms(45), ms(46), ms(46)});
+  events.commit(3, kJbd, {0, ms(30), ms(31), ms(45), ms(45), ms(45), ms(46), ms(46)});
   model::Trace trace = events.trace(ms(0), ms(200));
   Stall stall = only_stall(trace);
   EXPECT_EQ(stall.parts[0].wait_class, WaitClass::kPageWriteback);
@@ -200,6 +202,58 @@ TEST(Writeback, EndedByAWorkerIsTheDeviceAndThenTheWorker) {
   EXPECT_EQ(roots_of(stall.roots),
             (Lines{"device.write loop0 20000000 inferred", "task.cpu 300 14000000 inferred",
                    "task.cpu 900 6000000 inferred"}));
+}
+
+// A flush whose completion passed unseen ends when one of those who waited for it wakes up.
+TEST(Flush, WhoseEndPassedUnseenEndsWithTheFirstWakeUp) {
+  Events events;
+  events.call(kFio, wire::CALL_FDATASYNC, ms(100), ms(120));
+  events.wait(kFio, ms(100), ms(119), ms(119)).stack(FLUSH_STACK).in_call(ms(100)).dev(kPart);
+  auto& flush = events.flush(ms(100), ms(100), ms(900));
+  flush.flags = wire::FLUSH_END_UNSEEN;
+  Events::member(flush, kFio, ms(100));
+  // A stranger's write long after it.
+  events.call(kOther, wire::CALL_WRITE, ms(300), ms(340));
+  events.wait(kOther, ms(300), ms(340), ms(340))
+      .stack(DIO_STACK)
+      .in_call(ms(300))
+      .dev(kPart)
+      .request(1, 800, ms(300), ms(300), ms(340));
+  model::Trace trace = events.trace(ms(0), ms(1000));
+  EXPECT_EQ(trace.flushes(kDisk)[0].device.end_ns, ms(119));
+  std::vector<Stall> stalls = explain_all(trace);
+  ASSERT_EQ(stalls.size(), 2U);
+  for (const Stall& stall : stalls) check_sums(stall);
+  EXPECT_EQ(roots_of(stalls[0].roots).at(0), "device.flush loop0 19000000 inferred");
+  EXPECT_EQ(roots_of(stalls[1].roots), Lines{"device.write loop0 40000000 measured"});
+}
+
+TEST(Flush, WhoseEndPassedUnseenEndsBeforeWhatWasSentAfterIt) {
+  Events events;
+  events.flush(ms(100), ms(100), ms(900)).flags = wire::FLUSH_END_UNSEEN;
+  events.request(1, 800, ms(150), ms(150), ms(160));
+  model::Trace trace = events.trace(ms(0), ms(1000));
+  EXPECT_EQ(trace.flushes(kDisk)[0].device.end_ns, ms(160));
+  EXPECT_FALSE(trace.flushes(kDisk)[0].worked_beside);
+}
+
+// The device is idle, the request lies in the plug of a task that has no CPU.
+TEST(Request, HeldInThePlugOfATaskWithoutCpu) {
+  const TaskId worker{900, "kworker/u8:1"};
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(10), ms(70));
+  events.wait(kFio, ms(10), ms(70), ms(70))
+      .stack(DIO_STACK)
+      .in_call(ms(10))
+      .dev(kPart)
+      .request(1, 800, ms(10), ms(60), ms(70));
+  events.waits.back().waker_request.submitter = worker.tid;
+  events.wait(worker, ms(11), ms(11), ms(59)).flags(wire::WAIT_PREEMPTED);
+  events.slice(0, kHog, ms(11), ms(59));
+  model::Trace trace = events.trace(ms(0), ms(100));
+  EXPECT_EQ(roots_of(only_stall(trace).roots),
+            (Lines{"task.runnable 99 48000000 measured", "device.write loop0 10000000 measured",
+                   "task.cpu 900 2000000 inferred"}));
 }
 
 }  // namespace

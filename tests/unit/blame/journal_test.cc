@@ -22,9 +22,9 @@ class MissionExample : public ::testing::Test {
         .starting_handle(8841, 1)
         .woken_by(kJbd)
         .ran_before(kHog);
-    events.commit(
-        8841, kJbd,
-        {ms(5), ms(6), ms(10), ms(1870), ms(1870), ms(1871), ms(1872), ms(1900), ms(1901)});
+    events.slice(0, kHog, ms(1870), ms(1920));
+    events.commit(8841, kJbd,
+                  {ms(5), ms(6), ms(10), ms(1870), ms(1871), ms(1872), ms(1900), ms(1901)});
     events.wait(kJbd, ms(10), ms(1870), ms(1870))
         .stack(JBD_HANDLES_STACK)
         .flags(wire::WAIT_JOURNAL_THREAD)
@@ -35,7 +35,7 @@ class MissionExample : public ::testing::Test {
         .flags(wire::WAIT_HANDLE_OPEN)
         .request(1, 1050, ms(9), ms(10), ms(1870));
     events.commit(8840, {301, "jbd2/loop0-8"},
-                  {0, ms(1), ms(2), ms(3), ms(3), ms(4), ms(9), ms(1875), ms(1876)});
+                  {0, ms(1), ms(2), ms(3), ms(4), ms(9), ms(1875), ms(1876)});
     auto& flush = events.flush(ms(9), ms(9), ms(1850));
     Events::member(flush, {301, "jbd2/loop0-8"}, ms(9), 8840, true);
   }
@@ -76,8 +76,8 @@ TEST_F(MissionExample, FollowsTheChainToTheFlush) {
   EXPECT_EQ(buffer.kind, CauseKind::kCommit);
   EXPECT_EQ(buffer.id, "8840");
   EXPECT_EQ(buffer.text,
-            "that buffer: sector 1050, being written by commit 8840, which waited for a flush of "
-            "loop0");
+            "the inode table block: sector 1050, being written by commit 8840, which waited for a "
+            "flush of loop0");
   // The flush held everything up until 1850; what was left of the buffer's own write came after.
   ASSERT_EQ(buffer.causes.size(), 2U);
   EXPECT_EQ(buffer.causes[0].kind, CauseKind::kFlush);
@@ -106,7 +106,7 @@ TEST(Locked, AHandleWhoseTaskRanIsTaskCpu) {
       .starting_handle(7, 1)
       .woken_by(kJbd);
   // 2 ms of running before it was locked, 88 ms of handles, 8 ms until new handles went on.
-  events.commit(7, kJbd, {0, ms(0), ms(2), 0, ms(98), ms(99), ms(110), ms(120), ms(121)});
+  events.commit(7, kJbd, {0, ms(0), ms(2), ms(98), ms(99), ms(110), ms(120), ms(121)});
   events.wait(kJbd, ms(3), ms(90), ms(94))
       .stack(JBD_HANDLES_STACK)
       .flags(wire::WAIT_JOURNAL_THREAD)
@@ -145,7 +145,7 @@ TEST(Locked, AHandleThatWasNotSeenIsInferredFromTheWaker) {
   Events events;
   events.call(kFio, wire::CALL_WRITE, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60)).stack(LOCKED_STACK).woken_by(kJbd);
-  events.commit(7, kJbd, {0, ms(9), ms(10), 0, ms(60), ms(61), ms(62), ms(63), ms(64)});
+  events.commit(7, kJbd, {0, ms(9), ms(10), ms(60), ms(61), ms(62), ms(63), ms(64)});
   events.wait(kJbd, ms(10), ms(60), ms(60))
       .stack(JBD_HANDLES_STACK)
       .flags(wire::WAIT_JOURNAL_THREAD)
@@ -166,7 +166,10 @@ TEST(Locked, AHandleThatEndedBeforeTheWaitDidNotCauseIt) {
   Events events;
   events.call(kFio, wire::CALL_WRITE, ms(20), ms(60));
   events.wait(kFio, ms(20), ms(60), ms(60)).stack(LOCKED_STACK).woken_by(kJbd);
-  events.commit(7, kJbd, {0, ms(9), ms(10), ms(60), ms(60), ms(61), ms(62), ms(63), ms(64)});
+  events.commit(7, kJbd, {0, ms(9), ms(10), ms(60), ms(61), ms(62), ms(63), ms(64)});
+  events.wait(kJbd, ms(10), ms(60), ms(60))
+      .stack(JBD_HANDLES_STACK)
+      .flags(wire::WAIT_JOURNAL_THREAD);
   events.handle(kFio, 7, 1, ms(8), ms(19));
   model::Trace trace = events.trace(ms(0), ms(100));
   Stall stall = only_stall(trace);
@@ -181,7 +184,7 @@ TEST(Locked, AWorkersJournalIsItsWakers) {
   Events events;
   events.call(worker, wire::CALL_KWORKER, ms(10), ms(60));
   events.wait(worker, ms(10), ms(60), ms(60)).dev(kDecoy).stack(LOCKED_STACK).woken_by(kJbd);
-  events.commit(7, kJbd, {0, ms(9), ms(10), 0, ms(60), ms(61), ms(62), ms(63), ms(64)});
+  events.commit(7, kJbd, {0, ms(9), ms(10), ms(60), ms(61), ms(62), ms(63), ms(64)});
   model::Trace trace = events.trace(ms(0), ms(100));
   EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"task.cpu 300 50000000 measured"}));
 }
@@ -200,7 +203,7 @@ TEST(Locked, StillLockedWhenTheWindowCloses) {
   Events events;
   events.call(kFio, wire::CALL_WRITE, ms(20), ms(100), wire::CALL_UNFINISHED);
   events.wait(kFio, ms(20), 0, ms(100)).stack(LOCKED_STACK).flags(wire::WAIT_STILL_ASLEEP);
-  events.commit(7, kJbd, {0, ms(9), ms(10), 0, 0, 0, 0, 0, 0}).flags = wire::COMMIT_UNFINISHED;
+  events.commit(7, kJbd, {0, ms(9), ms(10), 0, 0, 0, 0, 0}).flags = wire::COMMIT_UNFINISHED;
   events.handle(kOther, 7, 1, ms(8), ms(100), wire::HANDLE_UNFINISHED);
   events.wait(kOther, ms(10), 0, ms(100))
       .stack(TAG_STACK)
@@ -220,12 +223,12 @@ TEST(Credits, WaitsForTheCommitsInProgress) {
       .stack(LOCKED_STACK)
       .starting_handle(8, 0)
       .woken_by(kJbd);
-  events.commit(7, kJbd, {0, ms(1), ms(2), 0, ms(3), ms(4), ms(20), ms(50), ms(51)});
+  events.commit(7, kJbd, {0, ms(1), ms(2), ms(3), ms(4), ms(20), ms(50), ms(51)});
   events.wait(kJbd, ms(20), ms(50), ms(50))
       .stack(JBD_IO_STACK)
       .flags(wire::WAIT_JOURNAL_THREAD)
       .request(2, ~0ULL, ms(20), ms(21), ms(50));
-  events.commit(8, kJbd, {0, ms(51), ms(52), 0, ms(60), ms(61), ms(62), ms(63), ms(64)});
+  events.commit(8, kJbd, {0, ms(51), ms(52), ms(60), ms(61), ms(62), ms(63), ms(64)});
   Events::member(events.flush(ms(20), ms(21), ms(50)), kJbd, ms(20), 7, true);
   model::Trace trace = events.trace(ms(0), ms(100));
   Stall stall = only_stall(trace);
@@ -246,8 +249,8 @@ TEST(Commit, WaitsForTheRestOfTheOneBeforeAndForItsOwn) {
       .target(12)
       .woken_by(kJbd)
       .ran_before(kHog);
-  events.commit(11, kJbd, {ms(50), ms(51), ms(52), 0, ms(53), ms(54), ms(60), ms(129), ms(130)});
-  events.commit(12, kJbd, {0, ms(130), ms(131), 0, ms(141), ms(142), ms(160), ms(198), ms(199)});
+  events.commit(11, kJbd, {ms(50), ms(51), ms(52), ms(53), ms(54), ms(60), ms(129), ms(130)});
+  events.commit(12, kJbd, {0, ms(130), ms(131), ms(141), ms(142), ms(160), ms(198), ms(199)});
   // 11: its record from 60 to 128, of which the flush 62 to 128.
   events.wait(kJbd, ms(60), ms(128), ms(128))
       .stack(JBD_IO_STACK)
@@ -305,7 +308,7 @@ TEST(Commit, ARecordWithoutFuaTakesTwoFlushes) {
   Events events;
   events.call(kFio, wire::CALL_FSYNC, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60)).stack(COMMIT_STACK).target(5).woken_by(kJbd);
-  events.commit(5, kJbd, {ms(10), ms(10), ms(10), 0, ms(10), ms(10), ms(10), ms(60), ms(60)});
+  events.commit(5, kJbd, {ms(10), ms(10), ms(10), ms(10), ms(10), ms(10), ms(60), ms(60)});
   events.wait(kJbd, ms(10), ms(60), ms(60))
       .stack(JBD_IO_STACK)
       .flags(wire::WAIT_JOURNAL_THREAD)
@@ -324,7 +327,7 @@ TEST(Commit, FallsBackOnTheCommitThatEndedTheWait) {
   Events events;
   events.call(kFio, wire::CALL_FSYNC, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60)).stack(COMMIT_STACK).woken_by(kJbd);
-  events.commit(5, kJbd, {ms(12), ms(12), ms(12), 0, ms(13), ms(13), ms(14), ms(59), ms(59)});
+  events.commit(5, kJbd, {ms(12), ms(12), ms(12), ms(13), ms(13), ms(14), ms(59), ms(59)});
   model::Trace trace = events.trace();
   Stall stall = only_stall(trace);
   const std::vector<Cause>& causes = stall.parts[0].causes;
@@ -337,7 +340,7 @@ TEST(Commit, FallsBackOnTheCommitThatEndedTheWait) {
 
 TEST(Commit, ALostCommitIsUnexplainedAndNotTheIdleThread) {
   Events events;
-  events.commit(4, kJbd, {ms(1), ms(1), ms(1), 0, ms(2), ms(2), ms(2), ms(3), ms(3)});
+  events.commit(4, kJbd, {ms(1), ms(1), ms(1), ms(2), ms(2), ms(2), ms(3), ms(3)});
   events.call(kFio, wire::CALL_FSYNC, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60)).stack(COMMIT_STACK).target(5).woken_by(kJbd);
   model::Trace trace = events.trace();
@@ -350,7 +353,7 @@ TEST(Buffer, ItsHomeBlockBeingWrittenIsNotACommits) {
   events.wait(kFio, ms(10), ms(60), ms(60))
       .stack(BUFFER_LOCK_STACK)
       .request(1, 64, ms(5), ms(20), ms(60));
-  events.commit(5, kJbd, {ms(1), ms(1), ms(1), 0, ms(2), ms(2), ms(2), ms(70), ms(70)});
+  events.commit(5, kJbd, {ms(1), ms(1), ms(1), ms(2), ms(2), ms(2), ms(70), ms(70)});
   model::Trace trace = events.trace();
   Stall stall = only_stall(trace);
   EXPECT_EQ(stall.parts[0].wait_class, WaitClass::kJournalBuffer);
@@ -375,12 +378,12 @@ TEST(Cycle, PrintsBothEdgesAndStops) {
   events.call(kFio, wire::CALL_WRITE, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60))
       .stack(INODE_WRITE_STACK)
-      .lock(0xa0, wire::LOCK_WRITE, 11)
+      .lock(0xa0, wire::LCB_WRITE, 11)
       .owner(kOther)
       .woken_by(kOther);
   events.wait(kOther, ms(10), ms(60), ms(60))
       .stack(INODE_WRITE_STACK)
-      .lock(0xb0, wire::LOCK_WRITE, 12)
+      .lock(0xb0, wire::LCB_WRITE, 12)
       .owner(kFio)
       .woken_by(kFio);
   model::Trace trace = events.trace();
@@ -390,6 +393,33 @@ TEST(Cycle, PrintsBothEdgesAndStops) {
   EXPECT_EQ(cycle.text, "a cycle: fio[4242] waits for fio[4250], which waits for fio[4242]");
   EXPECT_TRUE(has_evidence(cycle, "fio[4242] waits for fio[4250]"));
   EXPECT_TRUE(has_evidence(cycle, "fio[4250] waits for fio[4242]"));
+}
+
+// jbd2 sends the first journal blocks before it waits for ordered data: that wait is data's still.
+TEST(Commit, DataIsWaitedForAfterTheFirstJournalBlocks) {
+  Events events;
+  events.call(kFio, wire::CALL_FSYNC, ms(10), ms(100));
+  events.wait(kFio, ms(10), ms(100), ms(100)).stack(COMMIT_STACK).in_call(ms(10)).dev(kPart);
+  auto& commit = events.commit(7, kJbd, {0, ms(5), ms(6), ms(7), ms(8), ms(90), ms(99), ms(100)});
+  commit.data_bytes = 3 << 20;
+  commit.data_ino = 13;
+  commit.data_inodes = 2;
+  events.wait(kJbd, ms(9), ms(70), ms(70))
+      .stack({"io_schedule", "folio_wait_bit_common", "folio_wait_writeback",
+              "__filemap_fdatawait_range", "jbd2_journal_finish_inode_data_buffers",
+              "jbd2_journal_commit_transaction", "kjournald2"})
+      .flags(wire::WAIT_JOURNAL_THREAD)
+      .request(1, 800, ms(8), ms(8), ms(70));
+  auto& owner = events.call(kOther, wire::CALL_WRITE, ms(1), ms(4), wire::CALL_WANTED);
+  owner.ino = 13;
+  set_path(owner, {"d1", "/"});
+  model::Trace trace = events.trace(ms(0), ms(200));
+  Stall stall = only_stall(trace);
+  const Cause& data = stall.parts[0].causes.at(0);
+  EXPECT_EQ(data.text, "commit 7, ordered data: waited 60.0 ms for a write of loop0");
+  EXPECT_TRUE(has_evidence(data, "3 MiB of /mnt/d1 (inode 13) and 1 more files, by fio[4250]"))
+      << fmt::format("{}", fmt::join(data.evidence, "; "));
+  EXPECT_EQ(stall.parts[0].causes.at(1).text.substr(0, 24), "commit 7, journal blocks");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ TEST(Lock, HeldByWhomItWasOwnedAndGivenUp) {
   events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60))
       .stack(INODE_WRITE_STACK)
-      .lock(kLock, wire::LOCK_WRITE, 1311)
+      .lock(kLock, wire::LCB_WRITE, 1311)
       .owner(kOther)
       .woken_by(kOther);
   auto& holder = events.call(kOther, wire::CALL_WRITE, ms(5), ms(61), wire::CALL_WANTED);
@@ -32,10 +32,36 @@ TEST(Lock, HeldByWhomItWasOwnedAndGivenUp) {
   EXPECT_EQ(held.sure, Sure::kMeasured);
   EXPECT_EQ(held.text,
             "the lock was held by fio[4250] (write), itself waiting 40.0 ms in block.write");
-  EXPECT_TRUE(has_evidence(held, "the lock of inode 1311, /mnt/chunk-017"));
+  EXPECT_TRUE(has_evidence(held, "the lock of inode 1311, /mnt/chunk-017, waited for to write"));
   EXPECT_EQ(roots_of(stall.roots),
             (Lines{"device.write loop0 40000000 measured", "task.cpu 4250 9000000 measured",
                    "task.runnable 99 1000000 measured"}));
+}
+
+// A reader waits although readers hold the lock: a writer is queued ahead of it, and knows more.
+TEST(Lock, OfNobodySeenIsToldByAQueuedWriter) {
+  Events events;
+  events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
+  events.wait(kFio, ms(10), ms(60), ms(60))
+      .stack(INODE_READ_STACK)
+      .lock(kLock, wire::LCB_READ, 1311)
+      .woken_by(kThird);
+  events.call(kThird, wire::CALL_WRITE, ms(9), ms(61), wire::CALL_WANTED);
+  events.wait(kThird, ms(9), ms(59), ms(59))
+      .stack(INODE_WRITE_STACK)
+      .lock(kLock, wire::LCB_WRITE, 1311)
+      .readers()
+      .woken_by(kOther);
+  events.call(kOther, wire::CALL_IO_SUBMIT, ms(8), ms(60), wire::CALL_WANTED);
+  events.wait(kOther, ms(9), ms(59), ms(59))
+      .stack(DIO_STACK)
+      .in_call(ms(8))
+      .dev(kPart)
+      .request(1, 800, ms(9), ms(9), ms(59));
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Stall stall = only_stall(trace);
+  EXPECT_EQ(stall.parts[0].causes.at(0).task.tid, kOther.tid);
+  EXPECT_EQ(roots_of(stall.roots).at(0), "device.write loop0 49000000 inferred");
 }
 
 TEST(Lock, HeldByOneAfterAnother) {
@@ -43,13 +69,13 @@ TEST(Lock, HeldByOneAfterAnother) {
   events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60))
       .stack(INODE_WRITE_STACK)
-      .lock(kLock, wire::LOCK_WRITE, 1311)
+      .lock(kLock, wire::LCB_WRITE, 1311)
       .owner(kOther)
       .woken_by(kThird);
   // The third waited as well and got it at 30.
   events.wait(kThird, ms(8), ms(30), ms(30))
       .stack(INODE_WRITE_STACK)
-      .lock(kLock, wire::LOCK_WRITE, 1311)
+      .lock(kLock, wire::LCB_WRITE, 1311)
       .owner(kOther)
       .woken_by(kOther);
   events.call(kThird, wire::CALL_WRITE, ms(7), ms(61), wire::CALL_WANTED);
@@ -81,7 +107,7 @@ TEST(Lock, OfReadersNamesNoStaleTask) {
   events.call(kFio, wire::CALL_TRUNCATE, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60))
       .stack(INODE_WRITE_STACK)
-      .lock(kLock, wire::LOCK_WRITE, 1311)
+      .lock(kLock, wire::LCB_WRITE, 1311)
       .readers()
       .owner(kHog)  // whoever read last: says nothing
       .woken_by(kOther);
@@ -102,7 +128,7 @@ TEST(Lock, OfReadersThatWereNotSeenIsReaders) {
   events.call(kFio, wire::CALL_TRUNCATE, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60))
       .stack(INODE_WRITE_STACK)
-      .lock(kLock, wire::LOCK_WRITE, 1311)
+      .lock(kLock, wire::LCB_WRITE, 1311)
       .readers();
   model::Trace trace = events.trace();
   EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"readers 50000000 inferred"}));
@@ -113,7 +139,7 @@ TEST(Lock, WhoseHolderWasNotWatchedIsUnexplained) {
   events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60))
       .stack(INODE_WRITE_STACK)
-      .lock(kLock, wire::LOCK_WRITE, 1311)
+      .lock(kLock, wire::LCB_WRITE, 1311)
       .owner(kOther)
       .woken_by(kOther);
   model::Trace trace = events.trace();
@@ -128,11 +154,11 @@ TEST(Lock, LeadsThroughItsHolderToTheJournal) {
   events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
   events.wait(kFio, ms(10), ms(60), ms(60))
       .stack(INODE_WRITE_STACK)
-      .lock(kLock, wire::LOCK_WRITE, 1311)
+      .lock(kLock, wire::LCB_WRITE, 1311)
       .owner(kOther)
       .woken_by(kOther);
   events.wait(kOther, ms(9), ms(59), ms(60)).stack(LOCKED_STACK).woken_by(kJbd).ran_before(kHog);
-  events.commit(7, kJbd, {0, ms(8), ms(9), 0, ms(59), ms(60), ms(61), ms(62), ms(63)});
+  events.commit(7, kJbd, {0, ms(8), ms(9), ms(59), ms(60), ms(61), ms(62), ms(63)});
   events.wait(kJbd, ms(9), ms(59), ms(59))
       .stack(JBD_HANDLES_STACK)
       .flags(wire::WAIT_JOURNAL_THREAD)

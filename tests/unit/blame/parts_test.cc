@@ -20,7 +20,8 @@ TEST(Parts, ACallThatSleptNowhereRan) {
 TEST(Parts, PreemptedIsNotBlocked) {
   Events events;
   events.call(kFio, wire::CALL_WRITE, ms(10), ms(60));
-  events.wait(kFio, ms(20), 0, ms(50)).flags(wire::WAIT_PREEMPTED).ran_before(kHog);
+  events.wait(kFio, ms(20), 0, ms(50)).flags(wire::WAIT_PREEMPTED).ran_before(kThird);
+  events.slice(0, kHog, ms(20), ms(49));
   model::Trace trace = events.trace();
   Stall stall = only_stall(trace);
   ASSERT_EQ(stall.parts.size(), 3U);
@@ -101,10 +102,10 @@ TEST(Parts, FixedRoots) {
        "throttle loop0 50000000 measured"},
       {{"schedule", "percpu_rwsem_wait", "__percpu_down_read", "aio_write"},
        WaitClass::kFsFrozen,
-       "frozen loop0 50000000 measured"},
+       "frozen loop0 50000000 inferred"},
       {{"schedule", "__bio_queue_enter", "submit_bio_noacct", "__iomap_dio_rw", "aio_write"},
        WaitClass::kBlockFrozen,
-       "frozen loop0 50000000 measured"},
+       "frozen loop0 50000000 inferred"},
   };
   for (const Case& c : cases) {
     Events events;

@@ -120,7 +120,7 @@ class Generator {
   }
 
   void add_commit(Events& events) {
-    uint64_t times[9];
+    uint64_t times[8];
     for (uint64_t& t : times) t = at();
     if (below(10) != 0) std::sort(std::begin(times), std::end(times));
     for (uint64_t& t : times) {
@@ -128,7 +128,7 @@ class Generator {
     }
     auto& commit = events.commit(
         static_cast<uint32_t>(below(5)), below(3) == 0 ? task() : kJbd,
-        {times[0], times[1], times[2], times[3], times[4], times[5], times[6], times[7], times[8]});
+        {times[0], times[1], times[2], times[3], times[4], times[5], times[6], times[7]});
     commit.flags = flags({wire::COMMIT_CUT_START, wire::COMMIT_UNFINISHED});
   }
 
@@ -218,9 +218,9 @@ TEST(Speed, ExplainsALongTrace) {
   for (uint64_t i = 0; i < kCommits; ++i) {
     uint64_t t = i * 100;
     auto tid = static_cast<uint32_t>(i + 1);
-    events.commit(tid, kJbd,
-                  {ms(t), ms(t), ms(t + 1), ms(t + 50), ms(t + 50), ms(t + 51), ms(t + 60),
-                   ms(t + 98), ms(t + 99)});
+    events.commit(
+        tid, kJbd,
+        {ms(t), ms(t), ms(t + 1), ms(t + 50), ms(t + 51), ms(t + 60), ms(t + 98), ms(t + 99)});
     events.wait(kJbd, ms(t + 1), ms(t + 50), ms(t + 50))
         .stack(JBD_HANDLES_STACK)
         .flags(wire::WAIT_JOURNAL_THREAD)

@@ -179,7 +179,7 @@ class Events {
     call.dev = kPart;
     return call;
   }
-  // Phases by their beginnings: {requested, start, locking, handles, flushing, logging, record,
+  // Phases by their beginnings: {requested, start, locking, flushing, logging, record,
   // stats, end}; 0: not seen.
   wire::wire_commit& commit(uint32_t tid, const TaskId& thread,
                             std::initializer_list<uint64_t> times) {
@@ -188,9 +188,9 @@ class Events {
     commit.dev = kPart;
     commit.journal_dev = kPart;
     commit.tid = tid;
-    uint64_t* const fields[] = {&commit.requested_ns, &commit.start_ns,    &commit.locking_ns,
-                                &commit.handles_ns,   &commit.flushing_ns, &commit.logging_ns,
-                                &commit.record_ns,    &commit.stats_ns,    &commit.end_ns};
+    uint64_t* const fields[] = {&commit.requested_ns, &commit.start_ns,   &commit.locking_ns,
+                                &commit.flushing_ns,  &commit.logging_ns, &commit.record_ns,
+                                &commit.stats_ns,     &commit.end_ns};
     size_t i = 0;
     for (uint64_t ns : times) *fields[i++] = ns;
     return commit;
@@ -246,6 +246,32 @@ class Events {
     return async;
   }
 
+  wire::wire_freeze& freeze(const TaskId& task, uint64_t start_ns, uint64_t end_ns) {
+    auto& freeze = freezes.emplace_back(event_of<wire::wire_freeze>(wire::WIRE_FREEZE));
+    freeze.task = task.wire();
+    freeze.dev = kPart;
+    freeze.start_ns = start_ns;
+    freeze.end_ns = end_ns;
+    return freeze;
+  }
+  wire::wire_throttle& throttle(uint64_t sector, uint64_t released_ns, std::string_view cgroup) {
+    auto& throttle = throttles.emplace_back(event_of<wire::wire_throttle>(wire::WIRE_THROTTLE));
+    throttle.disk = kDisk;
+    throttle.op = 1;
+    throttle.sector = sector;
+    throttle.bytes = 4096;
+    throttle.released_ns = released_ns;
+    std::memcpy(throttle.cgroup[0], cgroup.data(), cgroup.size());
+    return throttle;
+  }
+  void slice(uint32_t cpu, const TaskId& task, uint64_t start_ns, uint64_t end_ns) {
+    auto& slice = slices.emplace_back(event_of<wire::wire_slice>(wire::WIRE_SLICE));
+    slice.cpu = cpu;
+    slice.task = task.wire();
+    slice.start_ns = start_ns;
+    slice.end_ns = end_ns;
+  }
+
   // As they would come out of the ring: waits are cut after their last frame.
   [[nodiscard]] std::vector<std::vector<std::byte>> stream() const {
     std::vector<std::vector<std::byte>> all;
@@ -260,6 +286,9 @@ class Events {
     for (const auto& event : flushes) all.push_back(bytes_of(event));
     for (const auto& event : requests) all.push_back(bytes_of(event));
     for (const auto& event : asyncs) all.push_back(bytes_of(event));
+    for (const auto& event : freezes) all.push_back(bytes_of(event));
+    for (const auto& event : throttles) all.push_back(bytes_of(event));
+    for (const auto& event : slices) all.push_back(bytes_of(event));
     return all;
   }
 
@@ -296,6 +325,9 @@ class Events {
   std::deque<wire::wire_flush> flushes;
   std::deque<wire::wire_request> requests;
   std::deque<wire::wire_async> asyncs;
+  std::deque<wire::wire_freeze> freezes;
+  std::deque<wire::wire_throttle> throttles;
+  std::deque<wire::wire_slice> slices;
 };
 
 inline void set_path(wire::wire_call& call, std::initializer_list<std::string_view> parts) {

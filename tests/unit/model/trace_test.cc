@@ -167,14 +167,12 @@ TEST(Trace, JoinsPaths) {
 TEST(Trace, FillsTheCommitPhasesThatWereNotSeen) {
   Events events;
   // Neither a wait for handles nor a commit record with a flush.
-  events.commit(1, kJbd, {0, ms(1), ms(2), 0, ms(3), ms(4), 0, ms(9), ms(10)});
+  events.commit(1, kJbd, {0, ms(1), ms(2), ms(3), ms(4), 0, ms(9), ms(10)});
   Trace trace = events.trace();
   const Commit& commit = trace.commits(kPart)[0];
   EXPECT_EQ(commit.span(), (Span{ms(1), ms(10)}));
   EXPECT_TRUE(commit.phase(Phase::kPre).empty());
   EXPECT_EQ(commit.phase(Phase::kRunning), (Span{ms(1), ms(2)}));
-  EXPECT_TRUE(commit.phase(Phase::kHandles).empty());
-  EXPECT_EQ(commit.phase(Phase::kSwitch), (Span{ms(2), ms(3)}));
   EXPECT_EQ(commit.locked(), (Span{ms(2), ms(3)}));
   EXPECT_EQ(commit.phase(Phase::kData), (Span{ms(3), ms(4)}));
   EXPECT_EQ(commit.phase(Phase::kLog), (Span{ms(4), ms(9)}));
@@ -188,19 +186,19 @@ TEST(Trace, FillsTheCommitPhasesThatWereNotSeen) {
 
 TEST(Trace, CommitsReachToTheEdgesOfTheWindow) {
   Events events;
-  events.commit(1, kJbd, {0, 0, 0, 0, ms(30), ms(31), ms(40), ms(50), ms(51)}).flags =
+  events.commit(1, kJbd, {0, 0, 0, ms(30), ms(31), ms(40), ms(50), ms(51)}).flags =
       wire::COMMIT_CUT_START;
-  events.commit(2, kJbd, {0, ms(60), ms(70), 0, 0, 0, 0, 0, 0}).flags = wire::COMMIT_UNFINISHED;
+  events.commit(2, kJbd, {0, ms(60), ms(70), 0, 0, 0, 0, 0}).flags = wire::COMMIT_UNFINISHED;
   Trace trace = events.trace(ms(10), ms(100));
   EXPECT_EQ(trace.commits(kPart)[0].locked(), (Span{ms(10), ms(30)}));
-  EXPECT_EQ(trace.commits(kPart)[1].phase(Phase::kHandles), (Span{ms(70), ms(100)}));
+  EXPECT_EQ(trace.commits(kPart)[1].phase(Phase::kLocked), (Span{ms(70), ms(100)}));
   EXPECT_EQ(trace.commits(kPart)[1].span().end_ns, ms(100));
   EXPECT_EQ(trace.oddities().total(), 0U);
 }
 
 TEST(Trace, MendsCommitsWhosePhasesAreOutOfOrder) {
   Events events;
-  events.commit(1, kJbd, {0, ms(5), ms(4), 0, ms(6), ms(7), ms(3), ms(8), ms(9)});
+  events.commit(1, kJbd, {0, ms(5), ms(4), ms(6), ms(7), ms(3), ms(8), ms(9)});
   Trace trace = events.trace();
   const Commit& commit = trace.commits(kPart)[0];
   for (size_t i = 0; i < kPhases; ++i) EXPECT_LE(commit.bound_ns[i], commit.bound_ns[i + 1]);
@@ -241,8 +239,8 @@ TEST(Trace, KnowsWhetherTheDeviceWorksBesideAFlush) {
 
 TEST(Trace, NamesEachStackOnceAndOnlyWhenAsked) {
   Events events;
-  events.wait(kFio, ms(1), ms(2), ms(3)).stack({"schedule", "kthread"});
-  events.wait(kFio, ms(5), ms(6), ms(7)).stack({"schedule", "kthread"});
+  events.wait(kFio, ms(1), ms(2), ms(3)).stack({"schedule", "kthread"}).in_call(ms(1));
+  events.wait(kFio, ms(5), ms(6), ms(7)).stack({"schedule", "kthread"}).in_call(ms(1));
   events.wait(kFio, ms(8), ms(9), ms(9));
   Trace trace = events.trace();
   EXPECT_EQ(events.stacks->asked, 0);

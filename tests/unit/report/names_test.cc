@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/report/checks.h"
-#include "userspace/report/call_names.h"
+#include "userspace/model/call_names.h"
 #include "userspace/report/clean_text.h"
 #include "userspace/report/plain_words.h"
 
@@ -36,12 +36,12 @@ TEST(CallNames, AreThoseOfTheContract) {
       {"kworker", wire::CALL_KWORKER},
   };
   for (const auto& [name, kind] : kinds) {
-    EXPECT_EQ(call_name(kind), name);
-    EXPECT_EQ(call_kind_named(name), kind);
+    EXPECT_EQ(model::call_name(kind), name);
+    EXPECT_EQ(model::call_kind_named(name), kind);
   }
-  EXPECT_EQ(call_kind_named("teleport"), std::nullopt);
-  EXPECT_EQ(call_kind_named("unknown"), std::nullopt);
-  EXPECT_EQ(call_name(static_cast<wire::wire_call_kind>(31)), "unknown");
+  EXPECT_EQ(model::call_kind_named("teleport"), std::nullopt);
+  EXPECT_EQ(model::call_kind_named("unknown"), std::nullopt);
+  EXPECT_EQ(model::call_name(static_cast<wire::wire_call_kind>(31)), "unknown");
 }
 
 TEST(PlainWords, EveryNameHasAMeaning) {

@@ -71,7 +71,8 @@ TEST(ReadJson, RandomTimesComeBackExactly) {
     stall.ns = random() % 3600000000000U;
     stall.parts[0].causes[0].ns = random() % 3600000000000U;
     report.ops = {{wire::CALL_READ, samples::kLoop0,
-                   dist_of_samples({random() % 1000000000, random() % 1000000000, 7}), 1, 7}};
+                   model::dist_of_samples({random() % 1000000000, random() % 1000000000, 7}), 1,
+                   7}};
     Json json = to_json(report);
     Report again = from_json(json);
     EXPECT_EQ(again.end_ns, report.end_ns);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "userspace/kernel/devices.h"
-#include "userspace/report/dist.h"
+#include "userspace/model/dist.h"
 #include "userspace/report/report.h"
 
 namespace stalltrace::report::samples {
@@ -219,14 +219,14 @@ inline Report herd_report() {
 
 inline Dist dist_ms(std::vector<uint64_t> samples_ms) {
   for (uint64_t& sample : samples_ms) sample *= kMs;
-  return dist_of_samples(std::move(samples_ms));
+  return model::dist_of_samples(std::move(samples_ms));
 }
 
 inline Report quiet_report() {
   Report report = empty_report();
-  report.ops = {
-      {wire::CALL_IO_SUBMIT, kLoop0, dist_of_samples(std::vector<uint64_t>(12034, 12345)), 0, 0},
-      {wire::CALL_FDATASYNC, kLoop0, dist_ms({1, 2, 3, 4, 5}), 0, 0}};
+  report.ops = {{wire::CALL_IO_SUBMIT, kLoop0,
+                 model::dist_of_samples(std::vector<uint64_t>(12034, 12345)), 0, 0},
+                {wire::CALL_FDATASYNC, kLoop0, dist_ms({1, 2, 3, 4, 5}), 0, 0}};
   return report;
 }
 
@@ -315,7 +315,7 @@ inline Report full_report() {
   commit.dev = kLoop0;
   commit.count = 13;
   commit.proc_count = 13;
-  commit.syncs_per_commit = dist_of_samples({1, 4, 4, 9});
+  commit.syncs_per_commit = model::dist_of_samples({1, 4, 4, 9});
   commit.phases = {{"commit.handles", dist_ms({1, 2, 1800})},
                    {"commit.log", dist_ms({1, 2, 3})},
                    {"commit.record", dist_ms({1500, 1500, 1510})},
@@ -325,7 +325,7 @@ inline Report full_report() {
   flush.dev = kLoop0;
   flush.count = 27;
   flush.diskstats_count = 28;
-  flush.callers_per_flush = dist_of_samples({1, 2, 3, 12});
+  flush.callers_per_flush = model::dist_of_samples({1, 2, 3, 12});
   flush.queue = dist_ms({0, 0, 1400});
   flush.device = dist_ms({1500, 1501, 1502});
   flush.list = {{kStart + kSecond, 1500 * kMs + 1, 1400 * kMs, 3},

@@ -17,8 +17,8 @@
 #include <thread>
 
 #include "tests/unit/workloads/temp_dir.h"
+#include "userspace/base/clock.h"
 #include "userspace/base/error.h"
-#include "workloads/clock.h"
 
 namespace stalltrace::workloads {
 namespace {
@@ -81,13 +81,13 @@ TEST_F(WorkloadProcessTest, ChunkServerDoesWhatItWasAsked) {
   }
   EXPECT_EQ(names, (std::set<std::string>{"chunk-00", "chunk-01", "probe"}));
 
-  uint64_t before = now_ns();
+  uint64_t before = monotonic_ns();
   uint64_t start = process.start();
   EXPECT_GE(start, before);
-  EXPECT_LE(start, now_ns());
+  EXPECT_LE(start, monotonic_ns());
   while (!process.wait(-1)) {
   }
-  uint64_t after = now_ns();
+  uint64_t after = monotonic_ns();
   const WorkloadResult& result = process.result();
   EXPECT_EQ(result.start_ns, start);
   EXPECT_GE(result.end_ns, start + 300 * kMs);

@@ -7,7 +7,7 @@
 
 #include "bpf/wire.h"
 
-namespace stalltrace::report {
+namespace stalltrace::model {
 
 // A static string; "none" for CALL_NONE and "unknown" for a number without a name (a recording of
 // a later version).
@@ -16,4 +16,4 @@ std::string_view call_name(wire::wire_call_kind kind);
 // The reverse, "none" included.
 std::optional<wire::wire_call_kind> call_kind_named(std::string_view name);
 
-}  // namespace stalltrace::report
+}  // namespace stalltrace::model

@@ -7,9 +7,15 @@
 #include <vector>
 
 #include "bpf/wire.h"
-#include "userspace/report/report.h"
 
-namespace stalltrace::report {
+namespace stalltrace::model {
+
+// Nanoseconds; quantiles from a histogram carry its error, count, mean and max are exact.
+struct Dist {
+  uint64_t count = 0;
+  double mean_ns = 0;
+  uint64_t p50_ns = 0, p90_ns = 0, p99_ns = 0, p999_ns = 0, max_ns = 0;
+};
 
 // Index of the bucket that counts `ns`. The BPF programs compute the same: below WIRE_HIST_SUB the
 // value itself, above it WIRE_HIST_SUB buckets per power of two; the last bucket takes the rest.
@@ -31,4 +37,4 @@ Dist dist_of(std::span<const wire::wire_hist> hists);
 // Exact; quantiles are samples (nearest rank). The unit is that of the samples.
 Dist dist_of_samples(std::vector<uint64_t> samples);
 
-}  // namespace stalltrace::report
+}  // namespace stalltrace::model

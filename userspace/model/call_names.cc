@@ -1,9 +1,9 @@
-#include "userspace/report/call_names.h"
+#include "userspace/model/call_names.h"
 
 #include <array>
 #include <cstddef>
 
-namespace stalltrace::report {
+namespace stalltrace::model {
 namespace {
 
 constexpr std::array<std::string_view, 25> kNames{
@@ -29,4 +29,4 @@ std::optional<wire::wire_call_kind> call_kind_named(std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace stalltrace::report
+}  // namespace stalltrace::model

@@ -1,4 +1,4 @@
-#include "userspace/report/dist.h"
+#include "userspace/model/dist.h"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <numeric>
 
-namespace stalltrace::report {
+namespace stalltrace::model {
 namespace {
 
 constexpr unsigned kSubBits = 4;
@@ -97,4 +97,4 @@ Dist dist_of_samples(std::vector<uint64_t> samples) {
   return dist;
 }
 
-}  // namespace stalltrace::report
+}  // namespace stalltrace::model

@@ -1,4 +1,4 @@
-#include "userspace/report/dist.h"
+#include "userspace/model/dist.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <random>
 
-namespace stalltrace::report {
+namespace stalltrace::model {
 namespace {
 
 // As the BPF side counts, spelled out without bit tricks.
@@ -158,4 +158,4 @@ TEST(Dist, ACountWithoutBucketsIsNoTrap) {
 }
 
 }  // namespace
-}  // namespace stalltrace::report
+}  // namespace stalltrace::model
