@@ -8,6 +8,7 @@ namespace stalltrace::cli {
 
 void add_disk_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
+void add_explain_command(CLI::App& app, int& status);
 void add_run_command(CLI::App& app, int& status);
 void add_trace_command(CLI::App& app, int& status);
 

@@ -27,6 +27,7 @@ constexpr const char* kExamples =
     "  stalltrace run chunk-server --dir /mnt/test        run a load of ours and explain its "
     "stalls\n"
     "  stalltrace disk create slow --flush 20ms           a disk with a slow flush to try it on\n"
+    "  dmesg | stalltrace explain                         what a hung-task report says\n"
     "\n"
     "Exit status: 0 done, 1 failed midway, 2 bad usage or input, 3 kernel or privileges refuse.";
 
@@ -76,6 +77,7 @@ int main(int argc, char** argv) {
     stalltrace::cli::add_trace_command(app, status);
     stalltrace::cli::add_disk_command(app, status);
     stalltrace::cli::add_doctor_command(app, status);
+    stalltrace::cli::add_explain_command(app, status);
     check_command_names(app, argc, argv);
     app.parse(argc, argv);
     if (std::fflush(stdout) != 0) return fail(ExitCode::kFailed, "standard output was closed");

@@ -102,6 +102,8 @@ INSTANTIATE_TEST_SUITE_P(
              "rwsem_down_read_slowpath < lock_mm_and_find_vma < do_user_addr_fault < "
              "fault_in_readable < generic_perform_write < ext4_file_write_iter"},
         Case{kLockOther, "rwsem_down_write_slowpath < do_madvise < __x64_sys_madvise"},
+        Case{kLockOther,
+             "rwsem_down_read_slowpath < down_read < __ext4_new_inode < ext4_create < path_openat"},
         Case{kLockExtent,
              "rwsem_down_read_slowpath < down_read < ext4_map_blocks < "
              "ext4_iomap_begin < iomap_iter < __iomap_dio_rw < ext4_file_write_iter"},
@@ -424,6 +426,7 @@ TEST(WaitClass, ProcStacksWithoutTheSchedulersFunctions) {
   check(kLockInode, true, "ext4_file_write_iter < aio_write < io_submit_one");
   check(kLockInode, true, "path_openat < do_filp_open < do_sys_openat2");
   check(kLockExtent, true, "ext4_map_blocks < ext4_do_writepages < ext4_writepages");
+  check(kLockOther, true, "__ext4_new_inode < ext4_mkdir < vfs_mkdir < do_mkdirat");
   check(kLockOther, true, "lock_mm_and_find_vma < exc_page_fault < asm_exc_page_fault");
   check(kLockOther, true, "btrfs_tree_lock_nested < btrfs_lock_root_node < btrfs_search_slot");
   check(kJournalBatch, true, "jbd2_journal_stop < __ext4_journal_stop < ext4_create");

@@ -1,0 +1,159 @@
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "userspace/base/error.h"
+#include "userspace/base/version.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/output.h"
+#include "userspace/dump/explain.h"
+#include "userspace/dump/parse.h"
+#include "userspace/report/explain_json.h"
+#include "userspace/report/explain_text.h"
+
+namespace stalltrace::cli {
+namespace {
+
+// More than any kernel log; a mistaken argument like /dev/zero ends here.
+constexpr size_t kMostBytes = size_t{1} << 30;
+
+struct ExplainWords {
+  std::string file;
+  OutputWords output;
+};
+
+std::string_view compressed_with(std::string_view text) {
+  if (text.starts_with("\x1f\x8b")) return "gzip";
+  if (text.starts_with("\xFD\x37zXZ")) return "xz";
+  if (text.starts_with("\x28\xb5\x2f\xfd")) return "zstd";
+  if (text.starts_with("BZh")) return "bzip2";
+  return {};
+}
+
+// Logs may hold a run of zero bytes where a crash cut them off; a binary is full of controls.
+bool is_binary(std::string_view text) {
+  size_t odd = 0;
+  size_t looked_at = 0;
+  for (char c : text.substr(0, 65536)) {
+    auto byte = static_cast<unsigned char>(c);
+    if (byte == 0) continue;
+    ++looked_at;
+    if (byte < 0x20 && byte != '\n' && byte != '\t' && byte != '\r' && byte != 0x1b) ++odd;
+  }
+  return looked_at == 0 || odd * 20 > looked_at;
+}
+
+void check_text(const std::string& text, const std::string& name) {
+  if (std::string_view tool = compressed_with(text); !tool.empty()) {
+    throw usage_error("{} is compressed with {}: unpack it first", name, tool);
+  }
+  if (is_binary(text)) {
+    throw usage_error("{} is no text (a crash dump? give the output of crash's bt)", name);
+  }
+}
+
+std::string read_all(int fd, const std::string& name) {
+  constexpr size_t kEnoughToTell = 4096;
+  std::string text;
+  std::string buffer(size_t{1} << 20, '\0');
+  bool checked = false;
+  while (true) {
+    ssize_t got = read(fd, buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw usage_error("{} cannot be read: {}", name, strerror(errno));
+    text.append(buffer, 0, static_cast<size_t>(got));
+    // Early, before a gigabyte of something else is read; not by the few bytes of a pipe's start.
+    if (!checked && !text.empty() && (got == 0 || text.size() >= kEnoughToTell)) {
+      check_text(text, name);
+      checked = true;
+    }
+    if (got == 0) return text;
+    if (text.size() > kMostBytes) {
+      throw usage_error("{} is larger than 1 GiB: cut out the part with the hang", name);
+    }
+  }
+}
+
+std::string read_file(const std::string& path) {
+  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  if (fd < 0) throw usage_error("{} cannot be read: {}", path, strerror(errno));
+  struct stat about {};
+  std::string text;
+  try {
+    if (fstat(fd, &about) == 0 && S_ISDIR(about.st_mode)) {
+      throw usage_error("{} is a directory: give a file, or pipe the text in", path);
+    }
+    text = read_all(fd, path);
+  } catch (...) {
+    close(fd);
+    throw;
+  }
+  close(fd);
+  return text;
+}
+
+void explain(const ExplainWords& words) {
+  check_outputs(words.output);
+  bool from_input = words.file.empty() || words.file == "-";
+  if (words.file.empty() && isatty(STDIN_FILENO) != 0) {
+    throw usage_error("explain: give a file with the stacks, or pipe them in (see --help)");
+  }
+  const std::string name = from_input ? "standard input" : words.file;
+  const std::string text = from_input ? read_all(STDIN_FILENO, name) : read_file(words.file);
+  if (text.empty()) throw usage_error("{} is empty", name);
+  const dump::Dump dump = dump::parse(text);
+  if (dump.tasks.empty()) {
+    throw usage_error(
+        "{} holds no kernel stack (hung-task reports, sysrq-w or -t, /proc/PID/stack and others "
+        "are understood)",
+        name);
+  }
+  const dump::Explanation found = dump::explain(dump);
+  if (!words.output.quiet && words.output.json != "-") {
+    write_text("-", "standard output", report::explain_text(dump, found, name, terminal_style()));
+  }
+  if (!words.output.json.empty()) {
+    write_text(
+        words.output.json, "--json",
+        report::explain_json(dump, found, name, STALLTRACE_VERSION, command_line()).dump(1) + "\n");
+  }
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app, int& status) {
+  auto words = std::make_shared<ExplainWords>();
+  CLI::App* command = app.add_subcommand(
+      "explain", "what the stacks in a kernel log or a mail say: who waits for what, and the root");
+  command->add_option("FILE", words->file, "the text; - or nothing: standard input");
+  command
+      ->add_option("--json", words->output.json,
+                   "write it as stalltrace.explain/1 JSON (- for standard output)")
+      ->type_name("FILE");
+  command->add_flag("--quiet", words->output.quiet, "no text");
+  command->footer(
+      "Needs no root and no BPF, and works on any machine. Understood are hung-task reports,\n"
+      "sysrq-w, -t and -l, /proc/PID/stack, crash's bt, perf script, SystemTap, bpftrace, bcc,\n"
+      "ftrace, latency_stats and lists of functions, behind the prefixes of syslog, journalctl\n"
+      "and dmesg -T, and quoted in mails.\n"
+      "Examples:\n"
+      "  dmesg | stalltrace explain\n"
+      "  echo w > /proc/sysrq-trigger; dmesg | stalltrace explain\n"
+      "  journalctl -k -b -1 | stalltrace explain - --json hang.json\n"
+      "  grep -s . /proc/[0-9]*/task/*/sta[ct]* | stalltrace explain\n"
+      "  stalltrace explain mail.txt");
+  command->callback([words, &status] {
+    explain(*words);
+    status = 0;
+  });
+}
+
+}  // namespace stalltrace::cli
