@@ -199,10 +199,10 @@ class Counters:
 class Recording:
     """The recorder around one or more programs, which begin only once they are followed."""
 
-    def __init__(self, folder, disks, calls=(), name="t"):
+    def __init__(self, folder, disks, calls=(), name="t", **recorder):
         self.path = folder.file(f"trace-{name}.txt")
         self.recorder = Recorder(f"kt-{os.getpid()}-{name}", self.path,
-                                 [disk.kdev for disk in disks], calls)
+                                 [disk.kdev for disk in disks], calls, **recorder)
         for disk in disks:
             self.recorder.follow_helpers(disk.short)
         self.processes = []

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs cases of the kernel tests: run.py CASE [CASE ...], or --list.
+"""Runs cases of the kernel tests: run.py CASE [CASE ...]. --list names them all, --rows the fault
+rows (scripts/accuracy runs those), --short-rows the ones of them that scripts/test runs.
 
 STALLTRACE names the tool's binary. KT_SEED repeats a run's faults, KT_KEEP is a folder in which
 traces, logs and reports are kept. Exit status: 0 passed, 1 failed, 77 skipped.
@@ -14,11 +15,19 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import case_chunk  # noqa: E402
 import case_errors  # noqa: E402
+import case_fault_blocks  # noqa: E402
+import case_fault_journal  # noqa: E402
+import case_fault_modes  # noqa: E402
 import case_trace  # noqa: E402
 from lab import SKIPPED, Failure, Skip, require  # noqa: E402
 
+ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes, case_fault_blocks)
+        for case in module.CASES}
 CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors)
-         for case in module.CASES}
+         for case in module.CASES} | ROWS
+# One row for each kind of chain: scripts/test has no time for all of them.
+SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung", "begun_before",
+         "extending_aio", "fs_frozen_before", "queue_depth", "queue_frozen", "blkio_limit")
 NEEDS = {"decoy": ("fio",), "foreign": ("fio", "ioping")}
 
 
@@ -42,8 +51,9 @@ def run_case(name):
 
 
 def main(arguments):
-    if arguments == ["--list"]:
-        print("\n".join(CASES))
+    lists = {"--list": CASES, "--rows": ROWS, "--short-rows": SHORT}
+    if len(arguments) == 1 and arguments[0] in lists:
+        print("\n".join(lists[arguments[0]]))
         return 0
     unknown = [name for name in arguments if name not in CASES]
     if unknown or not arguments:

@@ -7,6 +7,9 @@ from sources import NS_PER_US
 CALL_KINDS = {"io_submit": {"io_submit"}, "io_uring_enter": {"io_uring_enter"},
               "write": {"write"}, "read": {"read"}, "fsync": {"fsync"},
               "fdatasync": {"fdatasync"}, "probe_submit": {"io_submit", "io_uring_enter"}}
+CALL_KINDS.update({kind: {kind} for kind in (
+    "sync", "syncfs", "sync_file_range", "msync", "fallocate", "truncate", "open", "unlink",
+    "rename", "mkdir", "rmdir", "link", "setattr", "xattr", "fault")})
 ASYNC_KINDS = {"aio": {"aio"}, "uring": {"uring"}, "probe_request": {"aio", "uring"}}
 # A workload reads its clock before and after the call; between the two it can lose its CPU.
 CLOCK_GAP = 100 * NS_PER_US
@@ -25,6 +28,7 @@ class Tolerance:
     noise_ns: int = 5_000_000
     # A task may lose its CPU between reading its clock and the call, for some slices of others.
     preempted_ns: int = 12_000_000
+    clock_gap: int = CLOCK_GAP
 
     def of(self, duration):
         return max(self.share * duration, self.ns)
@@ -63,9 +67,10 @@ class CallCheck:
 
     def preempted_at_edges(self, op):
         """Time that the workload's thread, already or still outside the call, had no CPU."""
-        near = self.threads.runnable(op.tid, op.start - CLOCK_GAP, op.end + CLOCK_GAP)
+        gap = self.tolerance.clock_gap
+        near = self.threads.runnable(op.tid, op.start - gap, op.end + gap)
         return sum(end - start for start, end in near
-                   if start <= op.start + CLOCK_GAP or end >= op.end - CLOCK_GAP)
+                   if start <= op.start + gap or end >= op.end - gap)
 
     def best_stall(self, op, stalls):
         best, most = None, 0
@@ -109,6 +114,7 @@ class CallCheck:
         slack = self.preempted_at_edges(op)
         must = seen - slack > self.tolerance.over * self.report.threshold
         must = must and not cut  # the share of a cut call that is seen depends on its first sleep
+        must = must and op.result >= 0  # one that failed may never have reached the file system
         result.expected += must
         stall = self.best_stall(op, by_tid)
         name = self.name(op)

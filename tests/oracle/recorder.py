@@ -12,6 +12,9 @@ import time
 TRACEFS = "/sys/kernel/tracing"
 BLOCK = ("block/block_rq_issue", "block/block_rq_complete", "block/block_rq_requeue")
 JOURNAL = ("jbd2/jbd2_start_commit", "jbd2/jbd2_end_commit")
+HANDLES = ("jbd2/jbd2_handle_start", "jbd2/jbd2_handle_stats", "jbd2/jbd2_handle_restart",
+           "jbd2/jbd2_commit_locking", "jbd2/jbd2_commit_flushing", "jbd2/jbd2_commit_logging",
+           "jbd2/jbd2_submit_inode_data")
 SCHED = ("sched/sched_switch", "sched/sched_waking")
 NOBODY = str(2**22 - 1)  # a filter that matches no task, until one is followed
 KBLOCKD = re.compile(r"kworker/\d+:\d+H")
@@ -78,21 +81,30 @@ class Recorder:
     """Records between start() and stop(); the text is in `path`, for sources.read_trace.
 
     `devices` are kdevs of whole disks (their journals are recorded under the same number);
-    `calls` are syscalls by name, recorded for the followed processes only.
+    `calls` are syscalls by name, recorded for the followed processes only. With `stacks` the
+    kernel's stack of every followed task that goes to sleep is written to `path`.stacks, and who
+    holds which handle is recorded too.
     """
 
-    def __init__(self, name, path, devices, calls=(), kib_per_cpu=192 * 1024):
+    def __init__(self, name, path, devices, calls=(), kib_per_cpu=192 * 1024, stacks=False):
         mount_tracefs()
         self.path = path
         self.instances = []
+        self.stacks = None
         try:
             self.block = self.make(f"{name}-block", kib_per_cpu)
             self.tasks = self.make(f"{name}-tasks", kib_per_cpu)
             condition = " || ".join(f"dev == {dev}" for dev in devices)
-            for event in BLOCK + JOURNAL:
+            for event in BLOCK + JOURNAL + (HANDLES if stacks else ()):
                 self.block.enable(event, condition)
-            self.tasks.write("options/event-fork", "1")
-            self.tasks.write("set_event_pid", NOBODY)
+            if stacks:
+                self.stacks = self.make(f"{name}-stacks", kib_per_cpu)
+                self.stacks.write("options/stacktrace", "1")
+            for instance in self.of_tasks():
+                instance.write("options/event-fork", "1")
+                instance.write("set_event_pid", NOBODY)
+            if stacks:
+                self.stacks.enable(SCHED[0], "prev_state != 0")
             for event in SCHED:
                 self.tasks.enable(event)
             numbers = " || ".join(f"id == {SYSCALLS[call]}" for call in calls)
@@ -109,10 +121,17 @@ class Recorder:
         self.instances.append(instance)
         return instance
 
+    def of_tasks(self):
+        return [self.tasks] + ([self.stacks] if self.stacks else [])
+
+    def follow_task(self, tid):
+        for instance in self.of_tasks():
+            instance.append("set_event_pid", f"{tid}\n")
+
     def follow(self, pid):
         """From now on the threads of `pid` that exist, and all that they start."""
         for tid in os.listdir(f"/proc/{pid}/task"):
-            self.tasks.append("set_event_pid", f"{tid}\n")
+            self.follow_task(tid)
 
     def follow_helpers(self, disk):
         """The jbd2 threads of /dev/`disk` and the workers that send flushes to its driver: what
@@ -124,7 +143,7 @@ class Recorder:
             except OSError:
                 continue
             if comm.startswith((f"jbd2/{disk}-", "ksoftirqd/")) or KBLOCKD.match(comm):
-                self.tasks.append("set_event_pid", f"{pid}\n")
+                self.follow_task(pid)
 
     def stop(self):
         """Writes the trace to `path` and takes the instances away."""
@@ -136,7 +155,11 @@ class Recorder:
                 lost = sum(instance.lost() for instance in self.instances)
                 target.write(f"# start_ns={self.start_ns} end_ns={end_ns} lost={lost}\n")
                 for instance in self.instances:
-                    instance.copy_to(target)
+                    if instance is not self.stacks:
+                        instance.copy_to(target)
+            if self.stacks:
+                with open(self.path + ".stacks", "w") as target:
+                    self.stacks.copy_to(target)
         finally:
             self.remove()
 
