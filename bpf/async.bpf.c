@@ -1,31 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where asynchronous direct I/O begins and ends: iomap's tracepoints, from 6.6 on. */
+/* Where asynchronous direct I/O begins and ends: iomap's tracepoints, from 6.6 on; before that the
+ * first bio (block.bpf.c) and the completion's function. */
 #include "bpf/async.bpf.h"
 #include "bpf/calls.bpf.h"
-
-static __always_inline void begin_async(struct wire_async_entry *entry, struct task_state *state,
-					struct file *file)
-{
-	name_current(&entry->task);
-	entry->call_ns = state->call_start_ns;
-	entry->begin_ns = 0;
-	entry->queued_ns = 0;
-	entry->issue_ns = 0;
-	entry->complete_ns = 0;
-	entry->ino = BPF_CORE_READ(file, f_inode, i_ino);
-	entry->offset = 0;
-	entry->sector = ~0ULL;
-	entry->dev = state->dev;
-	entry->dev_slot = state->dev_slot;
-	entry->flags = 0;
-}
 
 #define O_DIRECT 040000
 
 /* A request that cannot be started without blocking goes to a worker: it is followed from here, in
  * the submitter, whoever starts it. */
-SEC("tp_btf/io_uring_submit_req")
-int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
+static __always_inline int request_submitted(struct io_kiocb *req)
 {
 	struct wire_async_entry *entry;
 	struct task_state *state;
@@ -53,6 +36,19 @@ int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
 	entry->user_id = BPF_CORE_READ(req, cqe.user_data);
 	entry->flags = ASYNC_URING;
 	return 0;
+}
+
+SEC("tp_btf/io_uring_submit_req")
+int BPF_PROG(io_uring_submit_req, struct io_kiocb *req)
+{
+	return request_submitted(req);
+}
+
+/* its name before 6.3 */
+SEC("tp_btf/io_uring_submit_sqe")
+int BPF_PROG(io_uring_submit_sqe, struct io_kiocb *req)
+{
+	return request_submitted(req);
 }
 
 /* Locks and the journal are behind it, the bios are still to come. */
@@ -143,6 +139,21 @@ int BPF_PROG(iomap_dio_complete, struct kiocb *iocb, int error, s64 result)
 	/* An io_uring request ends when its completion is posted. */
 	if (entry && !(entry->flags & ASYNC_URING))
 		finish_async(key, entry, error ? error : (s32)result);
+	return 0;
+}
+
+/* Before 6.6: every AIO read and write ends here (fs/aio.c), also one that was done at once. */
+SEC("fentry/aio_complete_rw")
+int BPF_PROG(aio_complete_rw, struct kiocb *iocb, long result)
+{
+	struct wire_async_entry *entry;
+	u64 key = address_of(iocb);
+
+	if (!window_open)
+		return 0;
+	entry = asyncs_find(key);
+	if (entry && !(entry->flags & ASYNC_URING))
+		finish_async(key, entry, (s32)result);
 	return 0;
 }
 

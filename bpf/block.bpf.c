@@ -93,7 +93,9 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 		count_ordered_data(bio);
 		return 0;
 	}
-	if (!traced_slot(BPF_CORE_READ(bio, bi_bdev, bd_dev)))
+	/* A device that only maps (dm, md) sends bios of its own down, which come here, too. */
+	if (!traced_slot(BPF_CORE_READ(bio, bi_bdev, bd_dev)) ||
+	    !BPF_CORE_READ(bio, bi_bdev, bd_disk, queue, tag_set))
 		return 0;
 	entry = flush_bios_insert(address_of(bio));
 	if (!entry)

@@ -21,15 +21,43 @@ static __always_inline void read_owner(struct task_state *state, u64 owner_addr)
 }
 
 /* The inode whose i_rwsem this is, if it is one: its page-cache head points back to it. */
-static __always_inline void find_inode(struct task_state *state)
+static __always_inline void find_inode(struct task_state *state, u64 rwsem)
 {
-	struct inode *inode =
-		(void *)(state->lock_addr - bpf_core_field_offset(struct inode, i_rwsem));
+	struct inode *inode = (void *)(rwsem - bpf_core_field_offset(struct inode, i_rwsem));
 
 	if (BPF_CORE_READ(inode, i_data.host) != inode)
 		return;
 	state->lock_ino = BPF_CORE_READ(inode, i_ino);
 	state->lock_dev = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
+static __always_inline bool locks_are_rt_mutexes(void)
+{
+	return bpf_core_field_exists(struct rw_semaphore___rt, rwbase);
+}
+
+static __always_inline u64 rt_mutex_in_rwsem(void)
+{
+	return bpf_core_field_offset(struct rw_semaphore___rt, rwbase) +
+	       bpf_core_field_offset(struct rwbase_rt___rt, rtmutex);
+}
+
+/* PREEMPT_RT (kernel/locking/rwbase_rt.c): a reader's wait names the rw_semaphore and then the
+ * rt_mutex in it; a writer's the rt_mutex while there is another writer, then the rw_semaphore; a
+ * mutex's the rt_mutex that it is. The owner is a writer, who may itself wait for readers. */
+static __always_inline void read_rt_lock(struct task_state *state)
+{
+	u64 inner = rt_mutex_in_rwsem();
+	u64 owner = bpf_core_field_offset(struct rt_mutex_base, owner);
+
+	if (state->lock_flags & (LCB_READ | LCB_WRITE)) {
+		read_owner(state, state->lock_addr + inner + owner);
+		find_inode(state, state->lock_addr);
+	} else {
+		read_owner(state, state->lock_addr + owner);
+		find_inode(state, state->lock_addr - inner);
+	}
+	state->lock_owner_is_reader = 0; /* the bit says that there are waiters */
 }
 
 /* May run with the lock's wait_lock held and interrupts off: no allocation, no waiting. */
@@ -47,20 +75,26 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 		return 0;
 	if (state->lock_addr == (u64)lock) /* a mutex begins again at each change of state */
 		return 0;
+	/* the same wait, named again by the lock's inner part */
+	if (locks_are_rt_mutexes() && state->lock_addr &&
+	    state->lock_addr + rt_mutex_in_rwsem() == (u64)lock)
+		return 0;
 	state->lock_addr = (u64)lock;
 	state->lock_flags = flags;
 	state->lock_ino = 0;
 	state->lock_dev = 0;
 	state->lock_owner.tid = 0;
 	state->lock_owner_is_reader = 0;
-	if (flags & (LCB_PERCPU | LCB_RT))
+	if (flags & LCB_PERCPU)
 		return 0;
-	if (flags & LCB_MUTEX) {
+	if (locks_are_rt_mutexes()) {
+		read_rt_lock(state);
+	} else if (flags & LCB_MUTEX) {
 		read_owner(state, state->lock_addr + bpf_core_field_offset(struct mutex, owner));
 	} else if (flags & (LCB_READ | LCB_WRITE)) {
 		read_owner(state,
 			   state->lock_addr + bpf_core_field_offset(struct rw_semaphore, owner));
-		find_inode(state);
+		find_inode(state, state->lock_addr);
 	}
 	return 0;
 }

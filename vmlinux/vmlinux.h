@@ -121,6 +121,20 @@ struct mutex {
 	atomic_long_t owner;
 };
 
+/* PREEMPT_RT: these locks are rt_mutexes */
+struct rt_mutex_base {
+	struct task_struct *owner;
+};
+
+struct rwbase_rt___rt {
+	atomic_t readers;
+	struct rt_mutex_base rtmutex;
+};
+
+struct rw_semaphore___rt {
+	struct rwbase_rt___rt rwbase;
+};
+
 struct address_space {
 	struct inode *host;
 };
@@ -382,6 +396,10 @@ struct iov_iter {
 	unsigned long count;
 	u8 data_source; /* bool: 1 is a write */
 };
+
+/* whether the kernel has the tracepoint: 6.6 and later */
+typedef void (*btf_trace_iomap_dio_rw_begin)(void *, struct kiocb *, struct iov_iter *, unsigned int,
+					     unsigned long);
 
 struct seq_file;
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -376,6 +377,8 @@ std::vector<JobSpec> parse_fio_job(std::string_view text, const std::string& fil
 }
 
 std::vector<JobSpec> read_fio_job(const std::string& file, const JobOverrides& overrides) {
+  if (std::filesystem::is_directory(file))
+    throw usage_error("{} is a directory, no job file", file);
   std::ifstream stream(file, std::ios::binary);
   std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
   if (!stream.is_open() || stream.bad()) {

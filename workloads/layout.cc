@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,9 @@
 
 namespace stalltrace::workloads {
 namespace {
+
+// On every file that a load has made.
+constexpr const char* kMark = "user.stalltrace.load";
 
 constexpr size_t kFillBlock = size_t{1} << 20U;
 
@@ -85,6 +89,14 @@ bool check_existing(const FileSpec& spec) {
     throw usage_error("{} exists with {}, but {} are needed: remove it or name another directory",
                       spec.path, format_size(static_cast<uint64_t>(status.st_size)),
                       format_size(spec.bytes));
+  }
+  // A load overwrites its files: only those that a load has made.
+  char mark = 0;
+  if (lgetxattr(spec.path.c_str(), kMark, &mark, 1) < 0) {
+    throw usage_error(
+        "{} is there already, and no load of ours has made it: it would be overwritten; move it "
+        "away or name another directory",
+        spec.path);
   }
   return true;
 }
@@ -196,6 +208,8 @@ bool FileSet::fill_all(const LayoutHooks& hooks) {
     File file(open(spec.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (file.get() < 0) throw file_error(spec.path, "create", errno);
     created_.push_back(spec.path);
+    // Without extended attributes it is not marked, and will not be used again.
+    fsetxattr(file.get(), kMark, "1", 1, 0);
     int error = 0;
     bool going_on = fill_file(file.get(), spec, error, [&](uint64_t of_this_file) {
       return hooks.progress(done + of_this_file, total);
@@ -219,7 +233,7 @@ void FileSet::remove_created() noexcept {
 File open_for_load(const std::string& path, bool write, bool read, bool direct,
                    uint64_t block_bytes) {
   int mode = write && read ? O_RDWR : write ? O_WRONLY : O_RDONLY;
-  File file(open(path.c_str(), mode | O_CLOEXEC | (direct ? O_DIRECT : 0)));
+  File file(open(path.c_str(), mode | O_CLOEXEC | O_NOFOLLOW | (direct ? O_DIRECT : 0)));
   if (file.get() < 0) {
     if (errno == EINVAL && direct) {
       throw usage_error("the file system of {} has no direct I/O (O_DIRECT): use another directory",

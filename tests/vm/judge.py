@@ -56,7 +56,10 @@ def judge(folder):
         print(f"{report['host']['kernel']}: {held_up} calls held up by a flush of "
               f"{(flush[1] - flush[0]) / 1e9:.2f} s, {wanted / 1e9:.2f} s in all, "
               f"{named / max(1, wanted):.1%} named device.flush")
-    lost = {kind: count for kind, count in report["loss"].items() if count}
+    # PREEMPT_RT skips a probe now and then; the report says so.
+    allowed = {"missed_probes"} if "-rt-" in report["host"]["kernel"] else set()
+    lost = {kind: count for kind, count in report["loss"].items()
+            if count and kind not in allowed}
     if lost:
         failures.append(f"lost: {lost}")
     for failure in failures:

@@ -112,6 +112,10 @@ DeviceWait Explainer::device_wait(const model::Wait& wait, bool for_flush) const
     if (commit != nullptr) device.commit_tid = commit->event.tid;
   }
   device.for_flush = for_flush;
+  // Mapped onto several disks: the one whose request ended the wait.
+  if (wait.has(wire::WAIT_WAKER_REQUEST) && trace_.is_below(device.disk, wait.waker_request.disk)) {
+    device.disk = wait.waker_request.disk;
+  }
   // A completion on another disk says nothing: the waker was busy with that as well.
   if (wait.has(wire::WAIT_WAKER_REQUEST) && wait.waker_request.disk == device.disk) {
     device.request = wait.waker_request;

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "userspace/base/units.h"
 #include "userspace/blame/explainer.h"
@@ -211,7 +212,9 @@ Cause Explainer::held(const model::Wait& wait, const Holding& holding, const Tra
 Causes Explainer::explain_lock(const model::Wait& wait, Span span, const Trail& trail) {
   // Work that a kernel worker does for the waiter, as a lock waited for, but no lock.
   std::span<const std::string_view> frames = trace_.frames(wait);
-  if (std::find(frames.begin(), frames.end(), "__flush_work") != frames.end()) {
+  constexpr std::array<std::string_view, 2> kWork{"__flush_work", "__kthread_create_on_node"};
+  if (std::find_first_of(frames.begin(), frames.end(), kWork.begin(), kWork.end()) !=
+      frames.end()) {
     return explain_waker(wait, span, trail);
   }
   Tiling tiling(span);

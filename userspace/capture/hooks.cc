@@ -15,6 +15,7 @@ namespace {
 
 constexpr HookKind kTp = HookKind::kTracepoint;
 constexpr HookKind kIter = HookKind::kTaskIterator;
+constexpr HookKind kFunction = HookKind::kFunction;
 
 constexpr std::array kHooks{
     HookSpec{"sys_enter", "sys_enter", kTp, true, "", "calls: no stall is seen"},
@@ -86,11 +87,15 @@ constexpr std::array kHooks{
              "the device's time: waits for it end unexplained"},
     HookSpec{"block_rq_complete", "block_rq_complete", kTp, false, "",
              "the device's time: waits for it end unexplained"},
-    HookSpec{"iomap_dio_rw_begin", "iomap_dio_rw_begin", kTp, false, "",
+    HookSpec{"iomap_dio_rw_begin", "iomap_dio_rw_begin", kTp, false, "aio_complete_rw",
              "asynchronous requests from submission to completion"},
-    HookSpec{"iomap_dio_complete", "iomap_dio_complete", kTp, false, "",
+    HookSpec{"iomap_dio_complete", "iomap_dio_complete", kTp, false, "aio_complete_rw",
              "asynchronous requests from submission to completion"},
-    HookSpec{"io_uring_submit_req", "io_uring_submit_req", kTp, false, "",
+    HookSpec{"aio_complete_rw", "aio_complete_rw", kFunction, false, "iomap_dio_complete",
+             "asynchronous requests from submission to completion", true},
+    HookSpec{"io_uring_submit_req", "io_uring_submit_req", kTp, false, "io_uring_submit_sqe",
+             "the file and device of io_uring submissions"},
+    HookSpec{"io_uring_submit_sqe", "io_uring_submit_sqe", kTp, false, "io_uring_submit_req",
              "the file and device of io_uring submissions"},
     HookSpec{"io_uring_complete", "io_uring_complete", kTp, false, "",
              "io_uring requests from submission to completion"},
@@ -121,19 +126,24 @@ class KernelTypes {
     }
   }
 
-  [[nodiscard]] bool has_tracepoint(std::string_view name) const {
-    std::string type = fmt::format("btf_trace_{}", name);
-    auto has = [&](const BtfPtr& b) {
-      return btf__find_by_name_kind(b.get(), type.c_str(), BTF_KIND_TYPEDEF) > 0;
+  [[nodiscard]] bool has(const HookSpec& spec) const {
+    if (spec.kind == kIter) return has_task_iterator();
+    if (spec.kind == kFunction) return find(std::string(spec.tracepoint), BTF_KIND_FUNC);
+    return find(fmt::format("btf_trace_{}", spec.tracepoint), BTF_KIND_TYPEDEF);
+  }
+
+ private:
+  [[nodiscard]] bool find(const std::string& name, uint32_t kind) const {
+    auto in = [&](const BtfPtr& b) {
+      return btf__find_by_name_kind(b.get(), name.c_str(), kind) > 0;
     };
-    return has(vmlinux_) || std::any_of(modules_.begin(), modules_.end(), has);
+    return in(vmlinux_) || std::any_of(modules_.begin(), modules_.end(), in);
   }
 
   [[nodiscard]] bool has_task_iterator() const {
     return btf__find_by_name_kind(vmlinux_.get(), "bpf_iter__task", BTF_KIND_STRUCT) > 0;
   }
 
- private:
   BtfPtr vmlinux_;
   std::vector<BtfPtr> modules_;
 };
@@ -162,21 +172,24 @@ std::vector<HookState> probe_hooks(std::span<const std::string> disabled) {
                     .essential = spec.essential,
                     .why = {},
                     .lost = std::string(spec.lost)};
-    bool present =
-        spec.kind == kIter ? types.has_task_iterator() : types.has_tracepoint(spec.tracepoint);
-    bool covered = !spec.alternative.empty() && types.has_tracepoint(spec.alternative);
+    bool present = types.has(spec);
+    auto alternative = std::find_if(kHooks.begin(), kHooks.end(), [&](const HookSpec& other) {
+      return other.program == spec.alternative;
+    });
+    bool covered = alternative != kHooks.end() && types.has(*alternative);
     if (covered && (!present || spec.fallback)) continue;
     if (is_disabled(spec.program)) {
       state.why = "disabled with --disable-hook";
     } else if (!present) {
-      state.why = spec.kind == kIter ? "this kernel has no task iterator"
-                                     : fmt::format(
-                                           "this kernel has no tracepoint {} (or the "
-                                           "module that has it is not loaded)",
-                                           spec.tracepoint);
+      state.why = spec.kind == kIter
+                      ? "this kernel has no task iterator"
+                      : fmt::format(
+                            "this kernel has no {} {} (or the module that has it is not "
+                            "loaded)",
+                            spec.kind == kFunction ? "function" : "tracepoint", spec.tracepoint);
     } else {
       state.ok = true;
-      state.method = spec.kind == kIter ? "iter" : "tp_btf";
+      state.method = spec.kind == kIter ? "iter" : spec.kind == kFunction ? "fentry" : "tp_btf";
       state.lost.clear();
     }
     states.push_back(std::move(state));

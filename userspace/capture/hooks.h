@@ -9,11 +9,13 @@
 
 namespace stalltrace::capture {
 
-enum class HookKind { kTracepoint, kTaskIterator };
+enum class HookKind { kTracepoint, kTaskIterator, kFunction };
 
 struct HookSpec {
-  std::string_view program;     // name of the BPF program
-  std::string_view tracepoint;  // typedef btf_trace_NAME in the kernel's BTF; "" for iterators
+  std::string_view program;  // name of the BPF program
+  std::string_view
+      tracepoint;  // typedef btf_trace_NAME in the kernel's BTF, or the function's name;
+                   // "" for iterators
   HookKind kind;
   bool essential;                // without it no stall can be explained at all
   std::string_view alternative;  // a hook that does the same on other kernels; "" none
@@ -25,7 +27,7 @@ std::span<const HookSpec> hook_table();
 
 struct HookState {
   std::string name;
-  std::string method;  // "tp_btf", "iter", "none"
+  std::string method;  // "tp_btf", "iter", "fentry", "none"
   bool ok = false;
   bool essential = false;
   std::string why;   // empty if ok

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
+#include <csignal>
 
 #include <algorithm>
 #include <cstdio>
@@ -52,6 +53,8 @@ void create(const CreateWords& words) {
   options.scheduler = words.scheduler;
   options.nr_requests = words.nr_requests;
   options.wbt_lat_us = parse_time_ns(words.wbt, "--wbt") / 1000;
+  // A disk half made is of no use to anybody: an interrupt is too late here, and the disk is told.
+  for (int signal : {SIGINT, SIGTERM}) std::signal(signal, [](int) {});
   const disk::DiskInfo info = disk::create(options);
   fmt::print("{}\n", info.device);
   std::fflush(stdout);

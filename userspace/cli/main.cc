@@ -1,5 +1,8 @@
 // stalltrace: why a call was stuck, down to the root cause.
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -64,6 +67,11 @@ int main(int argc, char** argv) {
   // A reader that goes away (`| head`) is an error to report, not a death that leaves things
   // behind.
   std::signal(SIGPIPE, SIG_IGN);
+
+  // A file opened later must not become standard output by taking a closed one's number.
+  int spare = 0;
+  while (spare >= 0 && spare <= STDERR_FILENO) spare = open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (spare >= 0) close(spare);
 
   CLI::App app{kAbout, "stalltrace"};
   app.set_version_flag("--version", "stalltrace " STALLTRACE_VERSION);

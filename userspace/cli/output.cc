@@ -65,7 +65,8 @@ void add_output_options(CLI::App& command, OutputWords& words) {
   command
       .add_option("--disable-hook", words.disabled_hooks,
                   "do without a hook, to see what depends on it (names: see doctor)")
-      ->type_name("NAME");
+      ->type_name("NAME")
+      ->allow_extra_args(false);
 }
 
 void check_outputs(const OutputWords& words) {

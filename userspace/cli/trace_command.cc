@@ -25,7 +25,7 @@ struct TraceWords {
   OutputWords output;
   std::vector<std::string> devices;
   std::string duration;
-  uint32_t pid = 0;
+  std::optional<uint32_t> pid;
   std::vector<std::string> command;
 };
 
@@ -38,10 +38,20 @@ std::vector<kernel::Device> chosen_devices(const TraceWords& words) {
   return chosen;
 }
 
-void wait_for_the_end(StopSignals& signals, Child* child, std::optional<Clock::time_point> until) {
+bool is_gone(uint32_t pid) {
+  return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+}
+
+void wait_for_the_end(StopSignals& signals, Child* child, std::optional<Clock::time_point> until,
+                      std::optional<uint32_t> pid) {
   const auto begin = Clock::now();
   for (;;) {
     if (child != nullptr && child->ended()) return;
+    if (pid && is_gone(*pid)) {
+      clear_progress();
+      say(fmt::format("process {} has ended", *pid));
+      return;
+    }
     auto next = Clock::now() + std::chrono::milliseconds(200);
     if (until && *until < next) next = *until;
     if (signals.wait_until(next)) return;
@@ -57,14 +67,13 @@ int trace(const TraceWords& words) {
   if (!words.duration.empty()) {
     duration = std::chrono::nanoseconds(parse_duration_ns(words.duration, "-d"));
   }
-  if (words.pid != 0 && kill(static_cast<pid_t>(words.pid), 0) != 0 && errno == ESRCH) {
-    throw usage_error("-p {}: no such process", words.pid);
+  if (words.pid && (*words.pid == 0 || is_gone(*words.pid))) {
+    throw usage_error("-p {}: no such process", *words.pid);
   }
   TracingOptions options{.devices = chosen_devices(words),
                          .threshold_ns = parse_time_ns(words.output.threshold, "--threshold"),
                          .disabled_hooks = words.output.disabled_hooks,
-                         .only_pid = {}};
-  if (words.pid != 0) options.only_pid = words.pid;
+                         .only_pid = words.pid};
 
   StopSignals signals;
   std::unique_ptr<Child> child;
@@ -74,13 +83,20 @@ int trace(const TraceWords& words) {
   if (child) child->start();
   std::optional<Clock::time_point> until;
   if (duration) until = Clock::now() + *duration;
-  wait_for_the_end(signals, child.get(), until);
+  wait_for_the_end(signals, child.get(), until, words.pid);
   clear_progress();
   tracing.close_window();
   int status = child ? child->stop() : 0;
 
   report::Report report = tracing.make_report();
   report.command = command_line();
+  if (words.pid) {
+    report.notes.push_back(
+        fmt::format("stalls, and what they waited for, are those of process {}; the tables of "
+                    "calls, commits and "
+                    "flushes are of all processes",
+                    *words.pid));
+  }
   write_report(report, words.output);
   return status;
 }
@@ -94,10 +110,13 @@ void add_trace_command(CLI::App& app, int& status) {
       ->add_option("--dev", words->devices,
                    "trace this block device only (/dev/sdb, sdb1, 8:16; repeatable); else all that "
                    "are mounted")
-      ->type_name("DEV");
+      ->type_name("DEV")
+      ->allow_extra_args(false);  // one each: what follows may be CMD
   command->add_option("-p,--pid", words->pid, "report the stalls of this process only")
       ->type_name("PID");
-  command->add_option("-d,--duration", words->duration, "end after this time, like 20s")
+  command
+      ->add_option("-d,--duration", words->duration,
+                   "end after this time, like 20s; CMD is then ended, too")
       ->type_name("TIME");
   add_output_options(*command, words->output);
   command->add_option("command", words->command, "a program to run; tracing ends with it")

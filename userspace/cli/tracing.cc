@@ -45,6 +45,7 @@ std::vector<capture::TracedDisk> traced_disks(const std::vector<Device>& devices
     devs.push_back(device.disk);
     devs.push_back(device.kdev);
     if (device.st_dev != 0) devs.push_back(device.st_dev);
+    for (uint32_t below : device.disks_below) by_disk[below].push_back(below);
   }
   if (by_disk.size() > wire::WIRE_DEVICES) {
     throw usage_error("{} devices are too many to trace at once (at most {}): choose with --dev",
@@ -160,6 +161,13 @@ class Tracing::Impl {
                   const kernel::Mount* mount = kernel::mount_of(mounts_, path);
                   if (mount == nullptr || device_of(mount->st_dev) == nullptr) return 0U;
                   return mount->st_dev;
+                },
+            .is_below =
+                [device_of](uint32_t disk, uint32_t below) {
+                  const Device* device = device_of(disk);
+                  return device != nullptr &&
+                         std::find(device->disks_below.begin(), device->disks_below.end(), below) !=
+                             device->disks_below.end();
                 },
             .has_scheduler =
                 [device_of](uint32_t disk) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "userspace/base/error.h"
@@ -111,6 +112,24 @@ void fill_queue(Device& device) {
   std::from_chars(depth.data(), depth.data() + depth.size(), device.nr_requests);
 }
 
+// The disks that execute what is sent to the device of a sysfs folder: itself or its whole disk; of
+// a device that only maps (dm, md), those below it.
+void add_lowest(const fs::path& folder, std::map<uint32_t, std::string>& disks) {
+  std::error_code error;
+  fs::path disk = fs::exists(folder / "partition", error) ? folder.parent_path() : folder;
+  bool maps = false;
+  for (const auto& slave : fs::directory_iterator(disk / "slaves", error)) {
+    fs::path below = fs::canonical(slave.path(), error);
+    if (error) continue;
+    maps = true;
+    add_lowest(below, disks);
+  }
+  if (maps) return;
+  if (auto kdev = parse_kdev(first_line(disk / "dev"))) {
+    disks[*kdev] = with_slashes(disk.filename().string());
+  }
+}
+
 std::optional<Device> find_device(uint32_t kdev) {
   std::error_code error;
   fs::path link = fs::path("/sys/dev/block") / kdev_text(kdev);
@@ -122,10 +141,13 @@ std::optional<Device> find_device(uint32_t kdev) {
   device.disk = kdev;
   device.name = with_slashes(folder.filename().string());
   device.disk_name = device.name;
-  if (fs::exists(folder / "partition", error)) {
-    fs::path parent = folder.parent_path();
-    device.disk_name = with_slashes(parent.filename().string());
-    device.disk = parse_kdev(first_line(parent / "dev")).value_or(kdev);
+  std::map<uint32_t, std::string> lowest;
+  add_lowest(folder, lowest);
+  if (lowest.size() == 1) {
+    device.disk = lowest.begin()->first;
+    device.disk_name = lowest.begin()->second;
+  } else {
+    for (const auto& [disk, name] : lowest) device.disks_below.push_back(disk);
   }
   fill_queue(device);
   return device;

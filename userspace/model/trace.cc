@@ -558,6 +558,8 @@ std::string Trace::path_of(uint32_t dev,
   for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
     path += '/';
     path += *part;
+    // As long as there is room for: what follows of the name was cut off.
+    if (part->size() + 1 == wire::WIRE_PATH_PART) path += "...";
   }
   return path.empty() ? "/" : path;
 }

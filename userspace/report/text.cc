@@ -71,7 +71,8 @@ void print_context(Page& page, const Names& names, const Report& report) {
     command += names.clean(word);
   }
   if (!command.empty()) page.wrapped(0, 2, {{page.cut(command, 3 * page.width()), Ink::kDim}});
-  std::string machine = fmt::format("{} traced", format_time(report.end_ns - report.start_ns));
+  std::string machine = fmt::format("{} {}", format_time(report.end_ns - report.start_ns),
+                                    report.hooks.empty() ? "without tracing" : "traced");
   if (!report.kernel.empty()) {
     machine += fmt::format(" on Linux {} ({}, {})", names.clean(report.kernel),
                            names.clean(report.arch), counted(report.cpus, "CPU", "CPUs"));
@@ -106,6 +107,7 @@ void print_summary(Page& page, const Names& names, const Report& report) {
   constexpr size_t kMostRoots = 3;
   std::string window = format_time(report.end_ns - report.start_ns);
   std::string threshold = round_time(report.threshold_ns);
+  if (report.hooks.empty()) return;  // nothing was traced
   if (report.stalls.empty()) {
     uint64_t calls = 0;
     for (const OpStats& op : report.ops) calls += op.latency.count;

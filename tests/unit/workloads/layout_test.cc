@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/xattr.h>
 
 #include <fstream>
 #include <iterator>
@@ -64,6 +65,9 @@ TEST(FileSet, KeepsWhatExistedBefore) {
   TempDir dir;
   std::ofstream(dir.file("a")) << std::string(8192, 'x');
   FileSet files;
+  // A stranger's file is not overwritten; one that a load has made is used again.
+  EXPECT_THROW(files.check({{.path = dir.file("a"), .bytes = 4096}}), Error);
+  ASSERT_EQ(setxattr(dir.file("a").c_str(), "user.stalltrace.load", "1", 1, 0), 0);
   files.check({{.path = dir.file("a"), .bytes = 4096}, {.path = dir.file("b"), .bytes = 4096}});
   ASSERT_TRUE(files.create(no_hooks()));
   EXPECT_EQ(files.reused(), 1U);
