@@ -84,6 +84,7 @@ class Judge:
         self.threads = threads
         self.disk = disk  # kdev of stalls that name no device
         self.not_scored = 0  # time of stalls on devices the judge knows nothing about
+        self.unfollowed = 0  # time of stalls of kernel workers, which the recorder does not follow
 
     def right_time(self, leaf, stall_dev, tid, start, end):
         """Time in [start, end) at which the leaf's root is true, and how much of that is only
@@ -209,6 +210,11 @@ class Judge:
         """kdev -> Score, over the stalls on devices the judge knows."""
         scores = {}
         for stall in self.report.stalls:
+            # Completion work runs in whichever worker there is, and those are not followed from
+            # their beginning: this judge cannot say whether one slept. (rows.py can, by stacks.)
+            if stall["kind"] == "kworker":
+                self.unfollowed += round(stall["duration_us"] * NS_PER_US)
+                continue
             one = self.score_stall(stall)
             if one is None:
                 self.not_scored += round(stall["duration_us"] * NS_PER_US)
