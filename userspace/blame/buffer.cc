@@ -7,16 +7,13 @@
 
 #include "userspace/blame/explainer.h"
 #include "userspace/blame/text.h"
+#include "userspace/kernel/frames.h"
 
 namespace stalltrace::blame {
 namespace {
 
 using model::Commit;
 using model::Phase;
-
-bool contains(std::span<const std::string_view> frames, std::string_view name) {
-  return std::find(frames.begin(), frames.end(), name) != frames.end();
-}
 
 // What ext4 wanted to change, by the function that asked for write access (fs/ext4: the caller of
 // ext4_journal_get_write_access). The first that is on the stack, innermost first, decides.
@@ -65,8 +62,8 @@ std::string Explainer::buffer_text(const model::Wait& wait) const {
 // locked), or written to its home by a checkpoint.
 Causes Explainer::explain_buffer(const model::Wait& wait, Span span, const Trail& trail) {
   std::span<const std::string_view> frames = trace_.frames(wait);
-  bool locked =
-      contains(frames, "out_of_line_wait_on_bit_lock") || contains(frames, "__lock_buffer");
+  bool locked = kernel::has_frame(frames, "out_of_line_wait_on_bit_lock") ||
+                kernel::has_frame(frames, "__lock_buffer");
   const Commit* writer = nullptr;
   if (!locked) {
     for (const Commit* commit : trace_.commits(journal_dev(wait), span)) {

@@ -5,6 +5,7 @@
 #include "userspace/base/units.h"
 #include "userspace/blame/explainer.h"
 #include "userspace/blame/text.h"
+#include "userspace/kernel/frames.h"
 
 namespace stalltrace::blame {
 namespace {
@@ -58,10 +59,6 @@ Span until_woken(Span device, Span whole) {
   return device;
 }
 
-bool contains(std::span<const std::string_view> frames, std::string_view name) {
-  return std::find(frames.begin(), frames.end(), name) != frames.end();
-}
-
 std::string asked_by(const Flush& flush) {
   std::string text;
   uint32_t named = std::min(flush.event.known_members, uint32_t{2});
@@ -84,7 +81,7 @@ uint32_t Explainer::disk_of(const model::Wait& wait) const {
     uint32_t data = trace_.disk_of(dev);
     uint32_t log = commit != nullptr ? trace_.disk_of(commit->event.journal_dev) : data;
     // Before the record goes to an external log, the file system's own device is flushed.
-    if (contains(trace_.frames(wait), "blkdev_issue_flush")) return data;
+    if (kernel::has_frame(trace_.frames(wait), "blkdev_issue_flush")) return data;
     bool named = wait.has(wire::WAIT_WAKER_REQUEST) &&
                  (wait.waker_request.disk == data || wait.waker_request.disk == log);
     return named ? wait.waker_request.disk : log;

@@ -5,6 +5,7 @@
 #include "userspace/base/units.h"
 #include "userspace/blame/explainer.h"
 #include "userspace/blame/text.h"
+#include "userspace/kernel/frames.h"
 
 namespace stalltrace::blame {
 namespace {
@@ -35,10 +36,6 @@ constexpr PhaseGroup kGroups[] = {
 // jbd2 compares transaction numbers so (include/linux/jbd2.h, tid_geq): they wrap.
 bool not_after(uint32_t tid, uint32_t target) {
   return static_cast<int32_t>(target - tid) >= 0;
-}
-
-bool contains(std::span<const std::string_view> frames, std::string_view name) {
-  return std::find(frames.begin(), frames.end(), name) != frames.end();
 }
 
 }  // namespace
@@ -393,11 +390,11 @@ Causes Explainer::explain_commit(const model::Wait& wait, Span span, const Trail
 // Waits for room in the log: behind another checkpoint, for a commit, or for the checkpoint's I/O.
 Causes Explainer::explain_space(const model::Wait& wait, Span span, const Trail& trail) {
   Handler handler = &Explainer::explain_io_or_waker;
-  if (contains(trace_.frames(wait), "jbd2_log_wait_commit")) {
+  if (kernel::has_frame(trace_.frames(wait), "jbd2_log_wait_commit")) {
     handler = &Explainer::explain_commit;
   } else if (wait.has(wire::WAIT_LOCK)) {
     handler = &Explainer::explain_lock;
-  } else if (contains(trace_.frames(wait), "blkdev_issue_flush")) {
+  } else if (kernel::has_frame(trace_.frames(wait), "blkdev_issue_flush")) {
     handler = &Explainer::explain_flush;
   }
   Causes causes = (this->*handler)(wait, span, trail);

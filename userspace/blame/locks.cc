@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "userspace/base/units.h"
 #include "userspace/blame/explainer.h"
 #include "userspace/blame/text.h"
+#include "userspace/kernel/frames.h"
 #include "userspace/model/call_names.h"
 
 namespace stalltrace::blame {
@@ -212,9 +212,8 @@ Cause Explainer::held(const model::Wait& wait, const Holding& holding, const Tra
 Causes Explainer::explain_lock(const model::Wait& wait, Span span, const Trail& trail) {
   // Work that a kernel worker does for the waiter, as a lock waited for, but no lock.
   std::span<const std::string_view> frames = trace_.frames(wait);
-  constexpr std::array<std::string_view, 2> kWork{"__flush_work", "__kthread_create_on_node"};
-  if (std::find_first_of(frames.begin(), frames.end(), kWork.begin(), kWork.end()) !=
-      frames.end()) {
+  if (kernel::has_frame(frames, "__flush_work") ||
+      kernel::has_frame(frames, "__kthread_create_on_node")) {
     return explain_waker(wait, span, trail);
   }
   Tiling tiling(span);

@@ -1,11 +1,17 @@
 // Which frames of a kernel stack a person should see.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string_view>
 #include <vector>
 
 namespace stalltrace::kernel {
+
+// Is the function anywhere on the stack?
+inline bool has_frame(std::span<const std::string_view> frames, std::string_view name) {
+  return std::find(frames.begin(), frames.end(), name) != frames.end();
+}
 
 // The scheduler, the tracer and the bit-wait helpers: on every stack, telling nothing.
 bool is_generic(std::string_view frame);
