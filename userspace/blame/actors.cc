@@ -14,10 +14,6 @@ namespace {
 
 constexpr int kMaxDepth = 16;
 
-// A gap this short between what was seen of a task is left to it even if nothing else shows that
-// its sleeps were recorded.
-constexpr uint64_t kSmallGapNs = 1'000'000;
-
 // Shorter waits for a CPU may lie between two slices that were too short to be sent.
 constexpr uint64_t kShortWaitNs = 5'000'000;
 

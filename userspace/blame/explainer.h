@@ -16,6 +16,10 @@
 
 namespace stalltrace::blame {
 
+// A gap this short between two things seen of an actor (a task, the commits of a journal) is left
+// to it: what else it may have done in it was too short to be recorded.
+constexpr uint64_t kSmallGapNs = 1'000'000;
+
 // The tasks between the stalled call and here: who meets itself again is in a cycle.
 struct Trail {
   const Trail* above = nullptr;

@@ -15,7 +15,6 @@ using model::Phase;
 
 // Between what ends a commit's phase and the wake-up of the last who waited for it.
 constexpr uint64_t kHerdNs = 5'000'000;
-constexpr uint64_t kSmallGapNs = 1'000'000;
 constexpr size_t kOthersListed = 5;
 
 struct PhaseGroup {

@@ -31,7 +31,7 @@ std::string key_of(const Task& task) {
   return key;
 }
 
-struct Shape {
+struct StackShape {
   size_t first = 0;
   std::vector<size_t> tasks;
 };
@@ -139,7 +139,7 @@ Explanation explain(const Dump& dump) {
   Explanation result;
   result.readings.resize(dump.tasks.size());
   std::unordered_map<std::string, size_t> shape_of;
-  std::vector<Shape> shapes;
+  std::vector<StackShape> shapes;
   for (size_t i = 0; i < dump.tasks.size(); ++i) {
     auto [at, is_new] = shape_of.try_emplace(key_of(dump.tasks[i]), shapes.size());
     if (is_new) {
@@ -154,7 +154,7 @@ Explanation explain(const Dump& dump) {
   Explainer explainer(dump, result);
   explainer.settle_classes();
 
-  for (const Shape& shape : shapes) {
+  for (const StackShape& shape : shapes) {
     const Reading& reading = result.readings[shape.first];
     if (reading.of_the_dump) continue;
     if (reading.runnable && !reading.journal_thread) {

@@ -11,7 +11,6 @@ namespace stalltrace::dump {
 namespace {
 
 constexpr std::string_view kStates = "RSDTtXZPIWKN";
-constexpr auto kNowhere = std::string_view::npos;
 
 bool is_state(std::string_view word) {
   return word.size() == 1 && kStates.find(word[0]) != kNowhere;

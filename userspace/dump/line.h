@@ -1,6 +1,7 @@
 // One line of a text, freed of what mailers, loggers and consoles put in front of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -17,6 +18,8 @@ struct Line {
 // `raw`: without '\n'. Takes off, in this order: mail quotes ("> ", ">> "), one of the prefixes of
 // syslog, journalctl, dmesg -T and ISO times, then "<6>", "[  12.345678]" and "[ T123]".
 Line clean_line(std::string_view raw);
+
+constexpr size_t kNowhere = std::string_view::npos;
 
 std::string_view trimmed(std::string_view text);
 // Takes off the first word and the blanks before it.

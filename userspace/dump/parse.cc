@@ -11,8 +11,6 @@
 namespace stalltrace::dump {
 namespace {
 
-constexpr auto kNowhere = std::string_view::npos;
-
 bool starts_with_any(std::string_view text, std::initializer_list<std::string_view> beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
                      [text](std::string_view one) { return text.starts_with(one); });

@@ -4,12 +4,6 @@
 #include "userspace/dump/parser.h"
 
 namespace stalltrace::dump {
-namespace {
-
-constexpr auto kNowhere = std::string_view::npos;
-
-}  // namespace
-
 // The content of a /proc file named by a title before it: comm, status or stat.
 bool Parser::frame_of_file(std::string_view text) {
   if (!file_) return false;

@@ -4,8 +4,6 @@
 namespace stalltrace::dump {
 namespace {
 
-constexpr auto kNowhere = std::string_view::npos;
-
 // The value of a key in a line of JSON, without its quotes.
 std::string_view json_value(std::string_view text, std::string_view key) {
   size_t at = text.find(key);

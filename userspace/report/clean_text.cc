@@ -91,7 +91,7 @@ constexpr std::array<Range, 10> kTwoColumns{{{0x1100, 0x115e},
                                              {0x1f300, 0x1f9ff},
                                              {0x20000, 0x3fffd}}};
 
-size_t columns_of(uint32_t code) {
+size_t columns_of_code(uint32_t code) {
   if (code < 0x300) return 1;
   if (is_in(kNoColumn, code)) return 0;
   return is_in(kTwoColumns, code) ? 2 : 1;
@@ -137,7 +137,7 @@ size_t columns_of(std::string_view text) {
   size_t columns = 0;
   for (size_t at = 0; at < text.size();) {
     Character c = decode(text, at);
-    columns += c.bytes == 0 ? 1 : columns_of(c.code);
+    columns += c.bytes == 0 ? 1 : columns_of_code(c.code);
     at += std::max<size_t>(c.bytes, 1);
   }
   return columns;
@@ -148,7 +148,7 @@ std::string_view first_columns(std::string_view text, size_t columns) {
   size_t at = 0;
   while (at < text.size()) {
     Character c = decode(text, at);
-    used += c.bytes == 0 ? 1 : columns_of(c.code);
+    used += c.bytes == 0 ? 1 : columns_of_code(c.code);
     if (used > columns) break;
     at += std::max<size_t>(c.bytes, 1);
   }
@@ -160,13 +160,13 @@ std::string_view last_columns(std::string_view text, size_t columns) {
   size_t at = 0;
   while (at < text.size() && total > columns) {
     Character c = decode(text, at);
-    total -= c.bytes == 0 ? 1 : columns_of(c.code);
+    total -= c.bytes == 0 ? 1 : columns_of_code(c.code);
     at += std::max<size_t>(c.bytes, 1);
   }
   // A mark without the character below it would land on whatever stands before.
   while (at < text.size()) {
     Character c = decode(text, at);
-    if (c.bytes == 0 || columns_of(c.code) != 0) break;
+    if (c.bytes == 0 || columns_of_code(c.code) != 0) break;
     at += c.bytes;
   }
   return text.substr(at);

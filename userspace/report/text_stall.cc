@@ -16,7 +16,7 @@ namespace {
 
 // Of a stall, 1 in 200: half a percent.
 constexpr uint64_t kFoldBelow = 200;
-constexpr size_t kMostRows = 12;
+constexpr size_t kMostStallRows = 12;
 constexpr size_t kMostBranches = 6;
 constexpr size_t kMostLevels = 40;
 constexpr size_t kRightEdge = 100;  // of a stall's first line, on wider terminals too
@@ -161,7 +161,7 @@ class StallPrinter {
     std::stable_sort(rows_.begin(), rows_.end(),
                      [](const Row& a, const Row& b) { return a.ns > b.ns; });
     set_tenths(rows_);
-    while (visible_ < rows_.size() && visible_ < kMostRows) {
+    while (visible_ < rows_.size() && visible_ < kMostStallRows) {
       if (visible_ > 0 && is_small(rows_[visible_].ns)) break;
       ++visible_;
     }

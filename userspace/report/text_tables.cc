@@ -13,7 +13,7 @@ namespace {
 
 using enum Column::Align;
 
-constexpr size_t kMostRows = 10;
+constexpr size_t kMostTableRows = 10;
 
 std::string time_or_none(uint64_t ns, uint64_t count) {
   return count == 0 ? std::string("-") : format_time(ns);
@@ -32,7 +32,7 @@ std::string share_text(uint64_t part, uint64_t whole) {
 }
 
 void print_rest(Page& page, size_t all) {
-  if (all > kMostRows) page.line(fmt::format("  and {} more", all - kMostRows));
+  if (all > kMostTableRows) page.line(fmt::format("  and {} more", all - kMostTableRows));
 }
 
 double total_of(const Dist& dist) {
@@ -165,7 +165,7 @@ void print_culprits(Page& page, const Names& names, const Report& report) {
                {"stalls"},
                {"doing", kLeft, 0, true},
                {"file", kLeft, 1, true, true}});
-  for (size_t i = 0; i < report.culprits.size() && i < kMostRows; ++i) {
+  for (size_t i = 0; i < report.culprits.size() && i < kMostTableRows; ++i) {
     const Culprit& culprit = report.culprits[i];
     table.row({names.task(culprit.task), format_time(culprit.others_ns),
                fmt::to_string(culprit.stalls), names.clean(culprit.what),
@@ -186,7 +186,7 @@ void print_locks(Page& page, const Names& names, const Report& report) {
                {"file", kLeft, 0, true, true},
                {"device", kLeft, 2},
                {"held longest by", kLeft, 1, true}});
-  for (size_t i = 0; i < report.locks.size() && i < kMostRows; ++i) {
+  for (size_t i = 0; i < report.locks.size() && i < kMostTableRows; ++i) {
     const LockStats& lock = report.locks[i];
     auto holder = std::max_element(lock.holders.begin(), lock.holders.end(),
                                    [](const auto& a, const auto& b) { return a.ns < b.ns; });

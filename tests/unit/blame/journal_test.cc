@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "tests/unit/blame/checks.h"
 
 namespace stalltrace::blame {

@@ -2,12 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/disk/disk_fixture.h"
 #include "userspace/base/error.h"
 
 namespace stalltrace::disk {
 namespace {
-
-constexpr uint64_t kMs = 1'000'000;
 
 std::string error_of(const std::string& text) {
   try {

@@ -6,12 +6,11 @@
 #include <mutex>
 #include <vector>
 
+#include "tests/unit/disk/disk_fixture.h"
 #include "workloads/disk/process.h"
 
 namespace stalltrace::disk {
 namespace {
-
-constexpr uint64_t kMs = 1'000'000;
 
 // What ran, in order, with the time it ran at.
 class Record {

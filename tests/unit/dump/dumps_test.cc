@@ -12,14 +12,6 @@
 namespace stalltrace::dump {
 namespace {
 
-std::vector<Written> of_report(const std::string& report) {
-  std::vector<Written> tasks;
-  for (const Reported& one : reported_stacks()) {
-    if (one.report == report) tasks.push_back(one.task);
-  }
-  return tasks;
-}
-
 // The text must outlive what is parsed from it.
 struct Read {
   explicit Read(std::string source) : text(std::move(source)), dump(parse(text)) {

@@ -14,14 +14,6 @@
 namespace stalltrace::dump {
 namespace {
 
-std::string of_report(const std::string& report) {
-  std::vector<Written> tasks;
-  for (const Reported& one : reported_stacks()) {
-    if (one.report == report) tasks.push_back(one.task);
-  }
-  return sysrq(tasks);
-}
-
 std::string shown(const std::string& text, size_t width) {
   const Dump dump = parse(text);
   return report::explain_text(dump, explain(dump), "hang.txt", {.width = width, .utf8 = true});
@@ -38,7 +30,7 @@ nlohmann::ordered_json as_json(const std::string& text) {
 TEST(ExplainText, ConclusionComesFirstAndFits) {
   for (size_t width : {60, 80, 100, 200}) {
     for (const char* report : {"R01", "R17", "R43", "R44", "R47", "R53", "R60"}) {
-      std::istringstream lines(shown(of_report(report), width));
+      std::istringstream lines(shown(sysrq(of_report(report)), width));
       std::string first;
       std::getline(lines, first);
       EXPECT_TRUE(first.starts_with("root candidate: ") ||
@@ -52,7 +44,7 @@ TEST(ExplainText, ConclusionComesFirstAndFits) {
 }
 
 TEST(ExplainText, NamesHolderCommitterAndSureness) {
-  std::string text = shown(of_report("R43"), 200);
+  std::string text = shown(sysrq(of_report("R43")), 200);
   std::string first = text.substr(0, text.find('\n'));
   EXPECT_NE(first.find("memory - kworker["), std::string::npos) << first;
   EXPECT_NE(first.find("(inferred)"), std::string::npos) << first;
@@ -63,10 +55,10 @@ TEST(ExplainText, NamesHolderCommitterAndSureness) {
 }
 
 TEST(ExplainText, SaysPlainlyThatTheHolderIsMissing) {
-  std::string text = shown(of_report("R44"), 200);
+  std::string text = shown(sysrq(of_report("R44")), 200);
   EXPECT_NE(text.substr(0, text.find('\n')).find("not in this text"), std::string::npos);
   // Commands stand in one piece, also on a narrow terminal.
-  text = shown(of_report("R44"), 80);
+  text = shown(sysrq(of_report("R44")), 80);
   EXPECT_NE(text.find("echo t > /proc/sysrq-trigger; dmesg | stalltrace explain\n"),
             std::string::npos);
   EXPECT_NE(text.find("grep -s . /proc/[0-9]*/task/*/sta[ct]* | stalltrace explain\n"),
@@ -102,7 +94,7 @@ TEST(ExplainText, ThousandsStayShort) {
 }
 
 TEST(ExplainJson, HasEverythingByItsName) {
-  auto json = as_json(of_report("R43"));
+  auto json = as_json(sysrq(of_report("R43")));
   EXPECT_EQ(json["schema"], "stalltrace.explain/1");
   EXPECT_EQ(json["tool"]["version"], "1.2");
   EXPECT_EQ(json["source"]["name"], "hang.txt");
@@ -125,7 +117,7 @@ TEST(ExplainJson, HasEverythingByItsName) {
   }
   EXPECT_EQ(tasks, 7U);
 
-  auto missing = as_json(of_report("R44"));
+  auto missing = as_json(sysrq(of_report("R44")));
   EXPECT_EQ(missing["holder_missing"], true);
   EXPECT_EQ(missing["roots"][0]["cause"], "unexplained");
   EXPECT_FALSE(missing["advice"].empty());
@@ -133,7 +125,7 @@ TEST(ExplainJson, HasEverythingByItsName) {
 
 TEST(ExplainJson, SaysNeverMeasured) {
   for (const char* report : {"R01", "R17", "R43", "R44", "R46", "R47", "R53", "R60"}) {
-    std::string text = as_json(of_report(report)).dump();
+    std::string text = as_json(sysrq(of_report(report))).dump();
     EXPECT_EQ(text.find("\"measured\""), std::string::npos);
   }
 }

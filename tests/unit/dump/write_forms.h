@@ -268,4 +268,12 @@ inline std::string sysrq(const std::vector<Written>& tasks,
   return text;
 }
 
+inline std::vector<Written> of_report(const std::string& report) {
+  std::vector<Written> tasks;
+  for (const Reported& one : reported_stacks()) {
+    if (one.report == report) tasks.push_back(one.task);
+  }
+  return tasks;
+}
+
 }  // namespace stalltrace::dump

@@ -2,22 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/unit/kernel/written.h"
+
 namespace stalltrace::kernel {
 namespace {
-
-// Innermost first, joined by '<' or blanks.
-std::vector<std::string> frames_of(const std::string& text) {
-  std::vector<std::string> frames;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (word != "<") frames.push_back(word);
-  }
-  return frames;
-}
 
 TEST(Frames, MeaningfulTellsTheStory) {
   auto show = [](const char* text, size_t limit) {

@@ -8,26 +8,16 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/unit/kernel/written.h"
 #include "userspace/kernel/wait_class_table.h"
 
 namespace stalltrace::kernel {
 namespace {
 
 using enum WaitClass;
-
-// A stack as people write it: innermost first, frames joined by '<' or blanks.
-std::vector<std::string> frames_of(const std::string& text) {
-  std::vector<std::string> frames;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (word != "<") frames.push_back(word);
-  }
-  return frames;
-}
 
 WaitMatch match(const std::vector<std::string>& frames, const WaitContext& context = {}) {
   std::vector<std::string_view> views(frames.begin(), frames.end());

@@ -1,1 +1,0 @@
-// Gives the precompiled headers of CMakeLists.txt a target to belong to.
