@@ -105,6 +105,8 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	entry->has_data = bio->bi_iter.bi_size != 0;
 	entry->journal_tid = 0;
 	state = current_state();
+	if (state && !entry->has_data && waits_in_sync(state))
+		state->sync_flush_ns = entry->queued_ns;
 	if (state && state->journal) {
 		u64 key = state->journal;
 		struct wire_commit *commit = bpf_map_lookup_elem(&commits, &key);

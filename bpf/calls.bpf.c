@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where calls begin and end: the syscall tracepoints, and ext4's own for kernel workers. */
+/* Where calls begin and end: the syscall tracepoints. */
 #include "bpf/state.bpf.h"
 #include "bpf/calls.bpf.h"
-#include "bpf/ext4.bpf.h"
 #include "bpf/freeze.bpf.h"
 
 #define O_CREAT 0100
@@ -143,50 +142,5 @@ int BPF_PROG(io_uring_cqring_wait)
 	state = current_state();
 	if (state && state->call == CALL_IO_URING_ENTER)
 		end_call(state, 0);
-	return 0;
-}
-
-SEC("tp_btf/ext4_sync_file_enter")
-int BPF_PROG(ext4_sync_file_enter, struct file *file, int datasync)
-{
-	struct task_struct *task;
-	struct task_state *state;
-	u64 inode;
-
-	if (!window_open || !is_traced_file(file))
-		return 0;
-	task = bpf_get_current_task_btf();
-	state = make_current_state();
-	if (!state)
-		return 0;
-	/* AIO fsync and the completion work of O_DSYNC writes run in workqueues, io_uring's fsync in
-	 * its own workers. */
-	if (!state->call && (task->flags & (PF_WQ_WORKER | PF_IO_WORKER))) {
-		begin_call(state, task->flags & PF_WQ_WORKER ? CALL_KWORKER : CALL_URING_WORKER, 0);
-		set_file(state, file);
-	}
-	if (!state->call)
-		return 0;
-	if (!state->dev_slot)
-		set_file(state, file);
-	inode = (u64)BPF_CORE_READ(file, f_inode);
-	state->sync_inode = inode;
-	state->sync_tid = ext4_wanted_transaction(inode, state->call);
-	return 0;
-}
-
-SEC("tp_btf/ext4_sync_file_exit")
-int BPF_PROG(ext4_sync_file_exit, struct inode *inode, int result)
-{
-	struct task_state *state;
-
-	if (!window_open)
-		return 0;
-	state = current_state();
-	if (!state)
-		return 0;
-	state->sync_inode = 0;
-	if (state->call == CALL_KWORKER || state->call == CALL_URING_WORKER)
-		end_call(state, result);
 	return 0;
 }

@@ -4,6 +4,7 @@
 #define STALLTRACE_CALLS_BPF_H
 
 #include "bpf/state.bpf.h"
+#include "bpf/sync.bpf.h"
 #include "bpf/waits.bpf.h"
 
 #define WIRE_PATH_BYTES (WIRE_PATH_PARTS * WIRE_PATH_PART)
@@ -97,6 +98,7 @@ static __always_inline void begin_call(struct task_state *state, u32 call, u32 s
 	state->dev_slot = 0;
 	state->sync_tid = 0;
 	state->sync_inode = 0;
+	state->sync_start_ns = 0;
 	state->ran_before_ns = bpf_get_current_task_btf()->se.sum_exec_runtime;
 	state->short_waits = 0;
 	state->short_blocked_ns = 0;
@@ -206,6 +208,8 @@ static __always_inline void end_call(struct task_state *state, s64 result)
 	bool knob = state->call_flags & CALL_KNOB;
 
 	close_lost_sleep(state, task);
+	if (state->sync_start_ns) /* sync, syncfs */
+		end_sync(state, result);
 	/* A call by name whose file system was never entered concerns no traced device; sync and
 	 * the like concern all. */
 	if (!state->dev_slot && state->call != CALL_SYNC && !knob &&

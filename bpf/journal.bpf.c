@@ -183,6 +183,7 @@ int BPF_PROG(jbd2_end_commit, struct journal_s *journal, struct transaction_s *t
 	if (!commit)
 		return 0;
 	commit->end_ns = bpf_ktime_get_ns();
+	commit->average_ns = BPF_CORE_READ(journal, j_average_commit_time);
 	commit->header.kind = WIRE_COMMIT;
 	commit->header.size = sizeof(*commit);
 	emit(commit, sizeof(*commit), LOSS_RING_OTHER);
@@ -331,5 +332,7 @@ int BPF_PROG(jbd2_handle_stats, dev_t dev, tid_t tid, u32 type, u32 line, int in
 	}
 	state->handle_start_ns = 0;
 	state->handle_ino = 0;
+	if (sync)
+		begin_handle_sync(state, dev, tid);
 	return 0;
 }

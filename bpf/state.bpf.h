@@ -35,6 +35,13 @@ struct task_state {
 	u32 dev_slot; /* index + 1 of the traced device, 0: not yet known */
 	u32 sync_tid;
 	u64 sync_inode; /* struct inode *, while ext4 syncs it */
+	u64 sync_start_ns; /* of the sync under way, 0: none */
+	u64 sync_flush_ns;
+	u64 sync_batch_ns;
+	u32 sync_wanted;
+	u32 sync_flags;
+	u32 sync_dev;
+	u32 pad2;
 	u32 short_waits;
 	u32 wanted;   /* this call made others wait: send it whatever it took */
 	u64 short_blocked_ns;

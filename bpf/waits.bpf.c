@@ -3,6 +3,7 @@
  * ran again, and where in the kernel it had slept. */
 #include "bpf/state.bpf.h"
 #include "bpf/interrupts.bpf.h"
+#include "bpf/sync.bpf.h"
 #include "bpf/waits.bpf.h"
 
 /* When the task that each CPU runs now was switched to. */
@@ -231,6 +232,14 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	wait->waking_ns = now;
 	name_current(&wait->waker);
 	wait->waker_context = waker_context();
+	if (wait->waker_context == WAKER_TASK && state->sync_start_ns) {
+		struct task_state *waker = current_state();
+
+		if (waker && waker->journal_thread)
+			commit_woke_sync(state, wait->target_tid);
+	} else if (wait->waker_context == WAKER_HARDIRQ && state->sync_start_ns) {
+		batch_sleep_ended(state, now - wait->out_ns);
+	}
 	note_completed_request(wait, now);
 	if (!wait->frames && now - wait->out_ns >= sleep_floor_ns(state))
 		take_stack(wait, task);

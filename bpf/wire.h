@@ -53,6 +53,7 @@ enum wire_kind {
 	WIRE_FREEZE,
 	WIRE_THROTTLE,
 	WIRE_SLICE,
+	WIRE_SYNC,
 };
 
 /* The kinds of calls of the report. Numbers are append-only: recordings hold them. */
@@ -245,6 +246,7 @@ struct wire_commit {
 	u32 blocks;
 	u32 blocks_logged;
 	u32 late_handles;   /* handles that ended while the transaction was locked */
+	u64 average_ns;     /* j_average_commit_time once this one is counted in: the batching sleep */
 	u64 data_bytes;     /* ordered data that the thread wrote for it */
 	u64 data_ino;       /* of the first inode with ordered data */
 	u32 data_inodes;    /* how many have some */
@@ -270,6 +272,30 @@ struct wire_handle {
 	u64 ino;
 	u32 flags;  /* enum wire_handle_flags */
 	u32 call;   /* enum wire_call_kind, CALL_NONE outside calls */
+};
+
+enum wire_sync_flags {
+	SYNC_COMMIT_WOKE = 1 << 0, /* the journal thread woke it as it waited: for a commit */
+	SYNC_FAST_COMMIT = 1 << 1, /* a fast commit, its own or another's, did what it needed */
+	SYNC_HANDLE = 1 << 2,      /* no sync of a file: an operation that is synchronous (dirsync) */
+};
+
+/* One call's sync of one file or file system, however short: ext4_sync_file, ext4_sync_fs; and the
+ * calls whose handle is synchronous (h_sync). */
+struct wire_sync {
+	struct wire_header header;
+	struct wire_task task;
+	u64 start_ns;
+	u64 end_ns;
+	u64 flush_ns;    /* it queued a flush of its own; 0: none */
+	u64 ino;         /* 0: of a file system */
+	u32 dev;         /* file system's device */
+	u32 call;        /* enum wire_call_kind */
+	u32 flags;       /* enum wire_sync_flags */
+	u32 wanted_tid;  /* the transaction it needed, as it went to sleep for it, or at its end */
+	s32 result;
+	u32 pad;
+	u64 batch_ns;    /* slept for others to join its commit (jbd2_journal_stop) */
 };
 
 struct wire_flush_member {
@@ -476,7 +502,8 @@ WIRE_ASSERT(sizeof(struct wire_task) == 24, "wire_task");
 WIRE_ASSERT(sizeof(struct wire_request_times) == 48, "wire_request_times");
 WIRE_ASSERT(sizeof(struct wire_wait) == 520, "wire_wait");
 WIRE_ASSERT(sizeof(struct wire_call) == 8 + 24 + 16 + 16 + 24 + 8 + 8 + 16 + 240, "wire_call");
-WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 56 + 16 + 24 + 120, "wire_commit");
+WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 56 + 16 + 32 + 120, "wire_commit");
+WIRE_ASSERT(sizeof(struct wire_sync) == 8 + 24 + 32 + 24 + 8, "wire_sync");
 WIRE_ASSERT(sizeof(struct wire_handle) == 8 + 24 + 16 + 24 + 8, "wire_handle");
 WIRE_ASSERT(sizeof(struct wire_flush_member) == 40, "wire_flush_member");
 WIRE_ASSERT(sizeof(struct wire_flush) == 8 + 8 + 24 + 24 + 32 + 16 * 40, "wire_flush");

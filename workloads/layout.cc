@@ -1,6 +1,7 @@
 #include "workloads/layout.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -41,22 +42,6 @@ Error file_error(const std::string& path, std::string_view action, int error) {
       return usage_error("cannot {} {}: the file system is mounted read-only", action, path);
     default:
       return failed_error("cannot {} {}: {}", action, path, std::strerror(error));
-  }
-}
-
-void check_directory(const std::string& directory) {
-  struct stat status {};
-  if (stat(directory.c_str(), &status) != 0) {
-    if (errno == ENOENT) {
-      throw usage_error("no directory {}: create it, or name another with --dir", directory);
-    }
-    if (errno == ENOTDIR) {
-      throw usage_error("{} is not a directory: name one with --dir", directory);
-    }
-    throw file_error(directory, "use", errno);
-  }
-  if (!S_ISDIR(status.st_mode)) {
-    throw usage_error("{} is not a directory: name one with --dir", directory);
   }
 }
 
@@ -149,6 +134,22 @@ void sync_directories(const std::vector<FileSpec>& specs) {
 
 }  // namespace
 
+void check_directory(const std::string& directory) {
+  struct stat status {};
+  if (stat(directory.c_str(), &status) != 0) {
+    if (errno == ENOENT) {
+      throw usage_error("no directory {}: create it, or name another with --dir", directory);
+    }
+    if (errno == ENOTDIR) {
+      throw usage_error("{} is not a directory: name one with --dir", directory);
+    }
+    throw file_error(directory, "use", errno);
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    throw usage_error("{} is not a directory: name one with --dir", directory);
+  }
+}
+
 File& File::operator=(File&& other) noexcept {
   std::swap(fd_, other.fd_);
   return *this;
@@ -171,6 +172,7 @@ void FileSet::check(const std::vector<FileSpec>& specs) {
     if (!seen.insert(spec.path).second) continue;
     check_directory(directory_of(spec.path));
     if (check_existing(spec)) {
+      lock(spec.path);
       ++reused_;
       continue;
     }
@@ -208,6 +210,7 @@ bool FileSet::fill_all(const LayoutHooks& hooks) {
     File file(open(spec.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (file.get() < 0) throw file_error(spec.path, "create", errno);
     created_.push_back(spec.path);
+    lock(spec.path);
     // Without extended attributes it is not marked, and will not be used again.
     fsetxattr(file.get(), kMark, "1", 1, 0);
     int error = 0;
@@ -223,6 +226,16 @@ bool FileSet::fill_all(const LayoutHooks& hooks) {
     done += spec.bytes;
   }
   return true;
+}
+
+void FileSet::lock(const std::string& path) {
+  File file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  if (file.get() < 0) throw file_error(path, "open", errno);
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    throw usage_error("{} is in use by another load: wait for its end or name another directory",
+                      path);
+  }
+  locks_.push_back(std::move(file));
 }
 
 void FileSet::remove_created() noexcept {

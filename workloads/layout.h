@@ -40,6 +40,9 @@ struct LayoutHooks {
   std::function<bool(uint64_t, uint64_t)> progress;
 };
 
+// Throws a usage Error for what is no directory.
+void check_directory(const std::string& directory);
+
 class FileSet {
  public:
   // Looks at what is there and changes nothing. A file that exists must be a regular file of at
@@ -61,9 +64,12 @@ class FileSet {
 
  private:
   bool fill_all(const LayoutHooks& hooks);
+  // Two loads on one file would measure each other. Throws a usage Error if another has it.
+  void lock(const std::string& path);
 
   std::vector<FileSpec> missing_;
   std::vector<std::string> created_;
+  std::vector<File> locks_;
   size_t reused_ = 0;
 };
 

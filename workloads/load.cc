@@ -56,6 +56,11 @@ bool Load::prepare(const LayoutHooks& hooks) {
     }
   }
   make_workers();
+  if (scenario_.fsmark) {
+    make_fsmark(hooks);
+    launch();
+    return true;
+  }
   if (!files_.create(hooks)) return false;
   try {
     open_files();
@@ -86,6 +91,22 @@ void Load::make_workers() {
   if (scenario_.probe) {
     probe_ =
         std::make_unique<ProbeWorker>(++index, scenario_.ops_log, *scenario_.probe, probe_stop_);
+  }
+}
+
+void Load::make_fsmark(const LayoutHooks& hooks) {
+  for (const std::string& directory : scenario_.fsmark->directories) check_directory(directory);
+  fsmark_ = std::make_unique<FsmarkRun>(*scenario_.fsmark);
+  hooks.announce(fsmark_->folders());
+  try {
+    fsmark_->make_folders();
+  } catch (...) {
+    remove_files();
+    throw;
+  }
+  for (unsigned thread = 0; thread < scenario_.fsmark->threads; ++thread) {
+    fsmark_threads_.push_back(std::make_unique<FsmarkWorker>(
+        thread_name("fsmark", thread), thread + 1, scenario_.ops_log, *fsmark_, thread, stop_));
   }
 }
 
@@ -128,6 +149,8 @@ void Load::launch() {
     if (running_.fetch_sub(1) == 1) eventfd_write(done_.get(), 1);
   };
   for (const Job& job : jobs_) running_ += job.workers.size();
+  running_ += fsmark_threads_.size();
+  for (auto& thread : fsmark_threads_) thread->launch(gate_, signal_done);
   bool probe_alone = running_ == 0;
   if (probe_alone) running_ = 1;
   for (Job& job : jobs_) {
@@ -155,6 +178,7 @@ void Load::request_stop() {
 }
 
 void Load::join() {
+  for (auto& thread : fsmark_threads_) thread->join();
   for (Job& job : jobs_) {
     for (auto& worker : job.workers) worker->join();
     if (job.queue) job.queue->close();
@@ -174,6 +198,7 @@ void Load::write_log() const {
 
 void Load::remove_files() noexcept {
   files_.remove_created();
+  if (fsmark_) fsmark_->remove_folders();
 }
 
 Load::Results Load::results() const {
@@ -185,7 +210,13 @@ Load::Results Load::results() const {
                   .direct = direct_,
                   .jobs = {},
                   .syncs = {},
-                  .probe = probe_.get()};
+                  .probe = probe_.get(),
+                  .fsmark = fsmark_.get(),
+                  .fsmark_threads = {}};
+  for (const auto& thread : fsmark_threads_) {
+    results.fsmark_threads.push_back(thread.get());
+    results.end_ns = std::max(results.end_ns, thread->end_ns());
+  }
   for (const Job& job : jobs_) {
     for (const auto& worker : job.workers) {
       results.jobs.push_back(worker.get());
@@ -200,6 +231,7 @@ Load::Results Load::results() const {
 std::vector<const Worker*> Load::Results::workers() const {
   std::vector<const Worker*> all(jobs.begin(), jobs.end());
   all.insert(all.end(), syncs.begin(), syncs.end());
+  all.insert(all.end(), fsmark_threads.begin(), fsmark_threads.end());
   if (probe != nullptr) all.push_back(probe);
   return all;
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "workloads/fsmark.h"
 #include "workloads/job_worker.h"
 #include "workloads/layout.h"
 #include "workloads/probe_worker.h"
@@ -51,6 +52,8 @@ class Load {
     std::vector<const JobWorker*> jobs;
     std::vector<const SyncWorker*> syncs;
     const ProbeWorker* probe = nullptr;
+    const FsmarkRun* fsmark = nullptr;
+    std::vector<const FsmarkWorker*> fsmark_threads;
 
     [[nodiscard]] std::vector<const Worker*> workers() const;
   };
@@ -64,6 +67,7 @@ class Load {
   };
 
   void make_workers();
+  void make_fsmark(const LayoutHooks& hooks);
   void open_files();
   void launch();
   File& open_once(const std::string& path, const JobSpec& job);
@@ -80,6 +84,8 @@ class Load {
   std::map<std::string, std::unique_ptr<UnsyncedFile>> unsynced_;
   std::vector<Job> jobs_;
   std::unique_ptr<ProbeWorker> probe_;
+  std::unique_ptr<FsmarkRun> fsmark_;
+  std::vector<std::unique_ptr<FsmarkWorker>> fsmark_threads_;
   std::atomic<size_t> running_ = 0;
   uint64_t start_ns_ = 0;
   bool direct_ = true;

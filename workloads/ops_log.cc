@@ -13,8 +13,9 @@ namespace stalltrace::workloads {
 namespace {
 
 constexpr std::array<std::string_view, kOpKinds> kNames{
-    "io_submit", "io_uring_enter", "write",        "read",          "fsync", "fdatasync",
-    "aio",       "uring",          "probe_submit", "probe_request", "ack"};
+    "io_submit", "io_uring_enter", "write",        "read",           "fsync", "fdatasync",
+    "aio",       "uring",          "probe_submit", "probe_request",  "ack",   "open",
+    "close",     "sync",           "syncfs",       "sync_file_range"};
 
 void write_all(int fd, const std::string& path, std::string_view text) {
   while (!text.empty()) {

@@ -27,9 +27,14 @@ enum class OpKind : uint8_t {
   kUring,         // one SQE, likewise
   kProbeSubmit,   // the probe's io_submit
   kProbeRequest,  // the probe's write, from before its io_submit until it was seen complete
-  kAck            // a write, from its submission until the sync that covers it returned
+  kAck,           // a write, from its submission until the sync that covers it returned
+  kOpen,
+  kClose,
+  kSync,
+  kSyncfs,
+  kSyncFileRange
 };
-inline constexpr size_t kOpKinds = 11;
+inline constexpr size_t kOpKinds = 16;
 std::string_view op_kind_name(OpKind kind);
 
 // An operation's id says who issued it and, for requests, in which slot of its queue: it is what

@@ -153,7 +153,10 @@ void WorkloadProcess::reap() noexcept {
   if (WIFEXITED(exit_status_)) return;
   // It could not clean up by itself. Files of a run that never began are of no use.
   if (keep_files_ && started_) return;
-  for (const std::string& path : files_) unlink(path.c_str());
+  for (const std::string& path : files_) {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
 }
 
 void WorkloadProcess::child_is_gone() {

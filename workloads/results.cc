@@ -10,6 +10,7 @@
 
 #include "userspace/base/units.h"
 #include "workloads/distribution.h"
+#include "workloads/fsmark_results.h"
 #include "workloads/mount_name.h"
 
 namespace stalltrace::workloads {
@@ -205,6 +206,10 @@ json to_message(const Load::Results& results) {
                   {"kept", scenario.keep_files},
                   {"direct_io", results.direct}}}};
   if (!scenario.jobs.empty()) workload.update(job_figures(results));
+  if (results.fsmark != nullptr) {
+    workload.update(fsmark_figures(results));
+    workload["latency_us"] = latencies(workers);
+  }
   if (!scenario.ops_log.path.empty()) {
     workload["ops_log"] = ops_log_summary(scenario.ops_log, workers);
   }

@@ -1,6 +1,7 @@
 #include "workloads/scenario.h"
 
 #include <algorithm>
+#include <array>
 
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
@@ -14,7 +15,59 @@ std::string join(const std::string& directory, const std::string& name) {
   return directory.back() == '/' ? directory + name : directory + '/' + name;
 }
 
+struct SyncCallWord {
+  SyncCall call;
+  std::string_view name;
+};
+constexpr std::array kSyncCalls{SyncCallWord{SyncCall::kFsync, "fsync"},
+                                SyncCallWord{SyncCall::kFdatasync, "fdatasync"},
+                                SyncCallWord{SyncCall::kOSync, "osync"},
+                                SyncCallWord{SyncCall::kODsync, "dsync"},
+                                SyncCallWord{SyncCall::kSyncfs, "syncfs"},
+                                SyncCallWord{SyncCall::kSyncFileRange, "sync_file_range"},
+                                SyncCallWord{SyncCall::kGroup, "group"},
+                                SyncCallWord{SyncCall::kDirsync, "dirsync"}};
+
 }  // namespace
+
+std::string_view sync_call_name(SyncCall call) {
+  return kSyncCalls[static_cast<size_t>(call)].name;
+}
+
+std::optional<SyncCall> sync_call_of(std::string_view name) {
+  for (const SyncCallWord& word : kSyncCalls) {
+    if (word.name == name) return word.call;
+  }
+  return std::nullopt;
+}
+
+const std::vector<std::string>& sync_call_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> list;
+    for (const SyncCallWord& word : kSyncCalls) list.emplace_back(word.name);
+    return list;
+  }();
+  return names;
+}
+
+void check_fsmark(const FsmarkSpec& spec, const std::string& where) {
+  constexpr unsigned kMost = 1000;
+  if (spec.directories.empty()) throw usage_error("{}: name a directory with -d", where);
+  if (spec.threads == 0 || spec.threads > kMost) {
+    throw usage_error("{}: {} threads: choose 1 to {}", where, spec.threads, kMost);
+  }
+  if (spec.files == 0 || spec.loops == 0) {
+    throw usage_error("{}: at least one file (-n) and one iteration (-L)", where);
+  }
+  if (spec.method > 6) {
+    throw usage_error("{}: sync method {}: fs_mark has 0 to 6", where, spec.method);
+  }
+  if (spec.write_bytes == 0 || spec.write_bytes > (uint64_t{1} << 30U)) {
+    throw usage_error("{}: writes of {} bytes: choose 1 to 1 GiB", where, spec.write_bytes);
+  }
+  if (spec.subdirs > 4096)
+    throw usage_error("{}: {} subdirectories: choose up to 4096", where, spec.subdirs);
+}
 
 std::string JobSpec::path(unsigned thread) const {
   switch (file_names) {

@@ -82,15 +82,46 @@ struct ProbeSpec {
   [[nodiscard]] std::string path() const;
 };
 
+// How a file of fs_mark's work is put on disk; fs_mark itself knows the first only.
+enum class SyncCall {
+  kFsync,
+  kFdatasync,
+  kOSync,  // opened with O_SYNC, no call
+  kODsync,
+  kSyncfs,
+  kSyncFileRange,  // its data only, nothing that finds it again
+  kGroup,          // one syncfs by the first thread for all that wait
+  kDirsync         // nothing for the file; its directory entry is synchronous (chattr +D)
+};
+std::string_view sync_call_name(SyncCall call);
+std::optional<SyncCall> sync_call_of(std::string_view name);
+const std::vector<std::string>& sync_call_names();
+
+// fs_mark's work, with its defaults.
+struct FsmarkSpec {
+  std::vector<std::string> directories;  // threads take them in turn
+  uint64_t file_bytes = 51200;
+  unsigned files = 1000;  // per thread and iteration
+  unsigned loops = 1;
+  unsigned threads = 1;
+  unsigned method = 1;  // fs_mark's -S: 0 none, 1 before close, 2 to 6 after all files
+  SyncCall call = SyncCall::kFsync;
+  unsigned subdirs = 0;           // 0: none
+  unsigned files_per_subdir = 0;  // before the next one is taken; 0: they change every 180 s
+  uint64_t write_bytes = 16384;
+  bool processes = false;
+};
+
 struct OpsLogSpec {
   std::string path;  // empty: no log
   uint64_t floor_ns = 1'000'000;
 };
 
 struct Scenario {
-  std::string name;  // chunk-server, probe, job
+  std::string name;  // chunk-server, probe, job, fsmark
   std::vector<JobSpec> jobs;
   std::optional<ProbeSpec> probe;
+  std::optional<FsmarkSpec> fsmark;  // alone
   OpsLogSpec ops_log;
   bool keep_files = false;
   nlohmann::json options;  // as given, for the report
@@ -101,6 +132,7 @@ std::string_view pattern_name(Pattern pattern);
 
 // Throws a usage Error for what cannot be run; `where` begins its text.
 void check_job(const JobSpec& job, const std::string& where);
+void check_fsmark(const FsmarkSpec& spec, const std::string& where);
 
 // The longest run the scenario was asked for, 0 if one of its parts has no limit.
 uint64_t planned_runtime_ns(const Scenario& scenario);

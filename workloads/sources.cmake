@@ -4,6 +4,8 @@ add_library(st_workloads STATIC
   child.cc
   distribution.cc
   fio_job.cc
+  fsmark.cc
+  fsmark_results.cc
   job_worker.cc
   layout.cc
   libaio_engine.cc

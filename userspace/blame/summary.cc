@@ -139,13 +139,24 @@ class Culprits {
   std::map<std::pair<uint32_t, CauseKind>, CulpritSum> sums_;
 };
 
+// By file system's device and transaction.
+std::map<std::pair<uint32_t, uint32_t>, uint64_t> syncs_by_commit(const model::Trace& trace) {
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> syncs;
+  for (const model::Sync& sync : trace.syncs()) {
+    if ((sync.flags & wire::SYNC_COMMIT_WOKE) != 0) ++syncs[{sync.dev, sync.wanted_tid}];
+  }
+  return syncs;
+}
+
 std::vector<CommitSum> sum_commits(const model::Trace& trace, Explainer& explainer) {
   std::vector<CommitSum> sums;
+  const auto syncs_of = syncs_by_commit(trace);
   for (uint32_t dev : trace.journals()) {
     CommitSum sum;
     sum.fs_dev = dev;
     sum.dev = trace.disk_of(dev);
     std::map<std::string, std::vector<uint64_t>> values;
+    std::vector<uint64_t> syncs;
     for (const model::Commit& commit : trace.commits(dev)) {
       uint64_t end_ns = commit.span().end_ns;
       if (commit.unfinished() || end_ns < trace.window().start_ns ||
@@ -153,6 +164,8 @@ std::vector<CommitSum> sum_commits(const model::Trace& trace, Explainer& explain
         continue;
       }
       ++sum.count;
+      auto shared = syncs_of.find({dev, commit.event.tid});
+      syncs.push_back(shared != syncs_of.end() ? shared->second : 0);
       if ((commit.event.flags & wire::COMMIT_CUT_START) != 0) continue;
       uint64_t handles_ns = explainer.handles_end_ns(commit) - commit.locked().start_ns;
       uint64_t run_ns = commit.phase(Phase::kRunning).ns() + commit.locked().ns() - handles_ns +
@@ -166,6 +179,7 @@ std::vector<CommitSum> sum_commits(const model::Trace& trace, Explainer& explain
       values["commit.run"].push_back(run_ns);
       values["total"].push_back(commit.span().ns());
     }
+    sum.syncs = model::dist_of_samples(std::move(syncs));
     for (auto& [name, list] : values) sum.phases_ns[name] = model::dist_of_samples(std::move(list));
     sums.push_back(std::move(sum));
   }

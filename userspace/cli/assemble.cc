@@ -39,6 +39,14 @@ void add_async_histogram(report::Report& report, const capture::Histogram& histo
   }
 }
 
+report::OpStats& op_stats(report::Report& report, wire::wire_call_kind kind, uint32_t dev) {
+  for (report::OpStats& stats : report.ops) {
+    if (stats.kind == kind && stats.dev == dev) return stats;
+  }
+  return report.ops.emplace_back(
+      report::OpStats{.kind = kind, .dev = dev, .latency = {}, .stalled = 0, .stalled_ns = 0});
+}
+
 report::AsyncSlow to_report(const blame::AsyncSum& sum) {
   report::AsyncSlow slow{.task = sum.task,
                          .dev = sum.dev,
@@ -114,7 +122,7 @@ void add_devices(report::Report& report, const std::vector<kernel::Device>& devi
 }
 
 void add_histograms(report::Report& report, const std::vector<capture::Histogram>& histograms,
-                    const blame::Summary& summary) {
+                    const std::vector<blame::Stall>& stalls) {
   for (const capture::Histogram& histogram : histograms) {
     if (histogram.kind < wire::CALL_KINDS) {
       report.ops.push_back({.kind = static_cast<wire::wire_call_kind>(histogram.kind),
@@ -126,13 +134,23 @@ void add_histograms(report::Report& report, const std::vector<capture::Histogram
       add_async_histogram(report, histogram);
     }
   }
+  // The kernel's programs count a call when it ends.
+  for (const blame::Stall& stall : stalls) {
+    if (!stall.unfinished) continue;
+    report::OpStats& stats = op_stats(report, stall.kind, stall.dev);
+    ++stats.stalled;
+    stats.stalled_ns += stall.ns;
+  }
+}
+
+void add_slow_asyncs(report::Report& report, const blame::Summary& summary) {
   for (const blame::AsyncSum& sum : summary.asyncs) {
     async_stats(report, sum.uring, sum.dev).slow.push_back(to_report(sum));
   }
 }
 
 void add_summary(report::Report& report, const blame::Summary& summary,
-                 const std::vector<kernel::Device>& devices) {
+                 const std::vector<kernel::Device>& devices, bool sees_syncs) {
   for (const blame::WaitSum& sum : summary.waits) {
     report.waits.push_back({sum.wait_class, sum.dev, sum.ns, sum.stalls});
   }
@@ -145,6 +163,7 @@ void add_summary(report::Report& report, const blame::Summary& summary,
   for (const blame::CommitSum& sum : summary.commits) {
     report::CommitStats stats{
         .dev = sum.dev, .count = sum.count, .syncs_per_commit = {}, .phases = {}, .proc_count = {}};
+    if (sees_syncs) stats.syncs_per_commit = sum.syncs;
     stats.phases = sum.phases_ns;
     report.commits.push_back(std::move(stats));
   }

@@ -22,10 +22,12 @@ OutsideCounts count_outside(const std::vector<kernel::Device>& devices);
 
 void add_hooks(report::Report& report, const std::vector<capture::HookState>& hooks);
 void add_devices(report::Report& report, const std::vector<kernel::Device>& devices);
+// `stalls`: of all processes, as the histograms are.
 void add_histograms(report::Report& report, const std::vector<capture::Histogram>& histograms,
-                    const blame::Summary& summary);
+                    const std::vector<blame::Stall>& stalls);
+void add_slow_asyncs(report::Report& report, const blame::Summary& summary);
 void add_summary(report::Report& report, const blame::Summary& summary,
-                 const std::vector<kernel::Device>& devices);
+                 const std::vector<kernel::Device>& devices, bool sees_syncs);
 void add_flush_lists(report::Report& report, const model::Trace& trace);
 void add_outside_counts(report::Report& report, const std::vector<kernel::Device>& devices,
                         const OutsideCounts& before, const OutsideCounts& after);

@@ -41,7 +41,7 @@ int exit_status_of(int wait_status) {
 
 }  // namespace
 
-Child::Child(std::vector<std::string> words, const StopSignals& signals)
+Child::Child(std::vector<std::string> words, const StopSignals& signals, bool leave_stdout)
     : words_(std::move(words)) {
   if (!is_found(words_.front())) {
     throw usage_error("{}: no such program (or it cannot be executed)", words_.front());
@@ -59,6 +59,7 @@ Child::Child(std::vector<std::string> words, const StopSignals& signals)
     prctl(PR_SET_PDEATHSIG, 0);
     signals.restore();
     std::signal(SIGPIPE, SIG_DFL);
+    if (leave_stdout) dup2(STDERR_FILENO, STDOUT_FILENO);
     std::vector<char*> argv;
     for (std::string& word : words_) argv.push_back(word.data());
     argv.push_back(nullptr);

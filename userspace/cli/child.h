@@ -14,7 +14,8 @@ namespace stalltrace::cli {
 class Child {
  public:
   // Finds the program but does not start it yet. Throws a usage Error if there is no such program.
-  Child(std::vector<std::string> words, const StopSignals& signals);
+  // `leave_stdout`: our report goes there, so what the program prints goes to standard error.
+  Child(std::vector<std::string> words, const StopSignals& signals, bool leave_stdout);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

@@ -39,6 +39,7 @@ std::optional<uint32_t> parse_numbers(const std::string& name) {
 }
 
 uint32_t kdev_of_name(const std::string& name) {
+  if (name.empty()) throw usage_error("--dev: name a device (/dev/NAME, NAME or MAJOR:MINOR)");
   if (auto numbers = parse_numbers(name)) return *numbers;
   std::string path = name.find('/') == std::string::npos ? "/dev/" + name : name;
   struct stat node {};

@@ -13,6 +13,7 @@
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/output.h"
 #include "workloads/disk/disk.h"
 
 namespace stalltrace::cli {
@@ -31,10 +32,6 @@ struct CreateWords {
   uint32_t nr_requests = 128;
   std::string wbt = "0";
 };
-
-void say(const std::string& text) {
-  fmt::print(stderr, "stalltrace: {}\n", text);
-}
 
 std::string format_delay(uint64_t ns) {
   return ns == 0 ? "0" : format_time(ns);
@@ -120,7 +117,10 @@ void add_create(CLI::App& disk) {
   auto words = std::make_shared<CreateWords>();
   CLI::App* command = disk.add_subcommand(
       "create", "make an emulated disk; prints its device, nothing else, on standard output");
-  command->add_option("NAME", words->name, "letters, digits and _ . - , at most 64")->required();
+  command
+      ->add_option("NAME", words->name,
+                   "letters, digits and _ . -, at most 64, the first no . or -")
+      ->required();
   command->add_option("--size", words->size, "a multiple of 4k; only written pages take memory")
       ->capture_default_str();
   command->add_option("--flush", words->flush, "time of a flush, like 20ms")->capture_default_str();
@@ -135,7 +135,9 @@ void add_create(CLI::App& disk) {
       ->capture_default_str();
   command->add_option("--scheduler", words->scheduler, "I/O scheduler of the device")
       ->capture_default_str();
-  command->add_option("--nr-requests", words->nr_requests, "requests of the device's queue")
+  command
+      ->add_option("--nr-requests", words->nr_requests,
+                   "requests of the device's queue, at least 4")
       ->capture_default_str();
   command->add_option("--wbt", words->wbt, "target of the writeback throttling, 0: off")
       ->capture_default_str();

@@ -93,8 +93,11 @@ void print_text(const Findings& f) {
     fmt::print("\nhooks       {} of {} {}\n", ok, f.hooks.size(),
                f.can_explain() ? "work" : "are in the kernel");
     for (const capture::HookState& hook : f.hooks) {
-      fmt::print("  {:<26} {:<8} {}\n", hook.name, hook.ok ? hook.method : "missing",
-                 hook.ok ? "" : hook.why);
+      if (hook.ok) {
+        fmt::print("  {:<26} {}\n", hook.name, hook.method);
+      } else {
+        fmt::print("  {:<26} missing  {}\n", hook.name, hook.why);
+      }
     }
   }
   if (!f.lost.empty()) {
@@ -153,11 +156,13 @@ void add_doctor_command(CLI::App& app, int& status) {
   CLI::App* command =
       app.add_subcommand("doctor", "what can be seen on this kernel, with these privileges");
   command->add_option("--json", *json, "write it as JSON (- for standard output)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(kNamed);
   command->footer(
       "Exit status: 0 if stalls can be explained here, 3 if not.\n\n"
       "Example:\n  stalltrace doctor --json -");
   command->callback([json, &status] {
+    if (!json->empty()) check_writable(*json, "--json");
     Findings findings = examine();
     if (*json != "-") print_text(findings);
     if (!json->empty()) write_text(*json, "--json", to_json(findings).dump(1) + "\n");

@@ -6,13 +6,17 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <exception>
+#include <string>
 
 #include "userspace/base/error.h"
 #include "userspace/base/version.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/output.h"
 
 namespace {
 
@@ -55,8 +59,8 @@ void check_command_names(CLI::App& app, int argc, char** argv) {
   }
 }
 
-int fail(stalltrace::ExitCode code, const char* message) {
-  fmt::print(stderr, "stalltrace: {}\n", message);
+int fail(stalltrace::ExitCode code, const std::string& message) {
+  stalltrace::cli::say(message);
   return static_cast<int>(code);
 }
 
@@ -88,13 +92,16 @@ int main(int argc, char** argv) {
     stalltrace::cli::add_explain_command(app, status);
     check_command_names(app, argc, argv);
     app.parse(argc, argv);
-    if (std::fflush(stdout) != 0) return fail(ExitCode::kFailed, "standard output was closed");
+    if (std::fflush(stdout) != 0) {
+      return fail(ExitCode::kFailed,
+                  std::string("standard output cannot be written: ") + strerror(errno));
+    }
     return status;
   } catch (const CLI::Success& wanted) {  // --help, --version
     return app.exit(wanted);
   } catch (const CLI::ParseError& wrong) {
     std::string line = wrong.what();
-    return fail(ExitCode::kUsage, (line + " (see --help)").c_str());
+    return fail(ExitCode::kUsage, line + " (see --help)");
   } catch (const stalltrace::Error& error) {
     return fail(error.code(), error.what());
   } catch (const std::exception& error) {

@@ -15,6 +15,8 @@
 #include <iterator>
 
 #include "userspace/base/error.h"
+#include "userspace/base/fd.h"
+#include "userspace/report/clean_text.h"
 #include "userspace/report/json.h"
 #include "userspace/report/text.h"
 
@@ -43,6 +45,42 @@ bool is_utf8_locale() {
   return false;
 }
 
+Error cannot_write(const std::string& option, const std::string& path) {
+  return failed_error("{}: {} cannot be written: {}", option, path, strerror(errno));
+}
+
+// A file that is there and no regular one (a pipe, /dev/null) is written to; else a whole file
+// replaces the old one, or none does: a full disk leaves no half a report.
+struct Target {
+  std::filesystem::path file;    // what a symbolic link leads to
+  std::filesystem::path beside;  // empty: written in place
+};
+
+Target target_of(const std::string& path) {
+  std::error_code error;
+  Target target{.file = std::filesystem::weakly_canonical(path, error), .beside = {}};
+  if (error) target.file = path;
+  if (!std::filesystem::exists(target.file, error) ||
+      std::filesystem::is_regular_file(target.file, error)) {
+    target.beside = target.file.parent_path() /
+                    fmt::format(".{}.{}", target.file.filename().string(), getpid());
+  }
+  return target;
+}
+
+int open_beside(const Target& target) {
+  mode_t mode = 0600;
+  struct stat old {};
+  if (stat(target.file.c_str(), &old) == 0) mode = old.st_mode & 0777;
+  return open(target.beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+}
+
+// The file may be ours to write where its folder is not (a file mounted into a container).
+bool only_in_place(const Target& target) {
+  bool closed = errno == EACCES || errno == EPERM || errno == EROFS;
+  return closed && access(target.file.c_str(), W_OK) == 0;
+}
+
 void write_all(int fd, const std::string& text, const std::string& name) {
   size_t done = 0;
   while (done < text.size()) {
@@ -53,14 +91,24 @@ void write_all(int fd, const std::string& text, const std::string& name) {
   }
 }
 
+void write_in_place(const std::string& path, const std::string& option, const std::string& text) {
+  Fd file(open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+  if (file.get() < 0) throw cannot_write(option, path);
+  write_all(file.get(), text, path);
+}
+
 }  // namespace
+
+const CLI::Validator kNamed(
+    [](const std::string& name) { return name.empty() ? "a file name is missing" : ""; }, "");
 
 void add_output_options(CLI::App& command, OutputWords& words) {
   command.add_option("--threshold", words.threshold, "a call this long is a stall")
       ->capture_default_str()
       ->type_name("TIME");
   command.add_option("--json", words.json, "write the report as JSON (- for standard output)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(kNamed);
   command.add_flag("--quiet", words.quiet, "no text report");
   command
       .add_option("--disable-hook", words.disabled_hooks,
@@ -70,19 +118,25 @@ void add_output_options(CLI::App& command, OutputWords& words) {
 }
 
 void check_outputs(const OutputWords& words) {
-  if (words.json.empty() || words.json == "-") return;
-  // Only asked, not opened: a run that comes to nothing leaves no empty file behind.
-  std::filesystem::path path(words.json);
+  if (!words.json.empty()) check_writable(words.json, "--json");
+}
+
+void check_writable(const std::string& path, const std::string& option) {
+  if (path == "-") return;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) {
-    throw usage_error("--json: {} is a directory", words.json);
+    throw usage_error("{}: {} is a directory", option, path);
   }
-  bool exists = std::filesystem::exists(path, error);
-  std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  const std::string asked = exists ? path.string() : folder.string();
-  if (access(asked.c_str(), exists ? W_OK : W_OK | X_OK) != 0) {
-    throw usage_error("--json: {} cannot be written: {}", words.json, strerror(errno));
+  Target target = target_of(path);
+  if (target.beside.empty()) {
+    if (access(path.c_str(), W_OK) == 0) return;
+  } else if (Fd probe{open_beside(target)}; probe.get() >= 0) {
+    unlink(target.beside.c_str());
+    return;
+  } else if (only_in_place(target)) {
+    return;
   }
+  throw usage_error("{}: {} cannot be written: {}", option, path, strerror(errno));
 }
 
 report::TextStyle terminal_style() {
@@ -103,11 +157,17 @@ void write_text(const std::string& path, const std::string& option, const std::s
     write_all(STDOUT_FILENO, text, "standard output");
     return;
   }
-  int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (fd < 0) throw failed_error("{}: {} cannot be written: {}", option, path, strerror(errno));
-  write_all(fd, text, path);
-  if (close(fd) != 0) {
-    throw failed_error("{}: {} cannot be written: {}", option, path, strerror(errno));
+  Target target = target_of(path);
+  if (target.beside.empty()) return write_in_place(path, option, text);
+  Fd file(open_beside(target));
+  if (file.get() < 0 && only_in_place(target)) return write_in_place(path, option, text);
+  if (file.get() < 0) throw cannot_write(option, path);
+  try {
+    write_all(file.get(), text, path);
+    if (rename(target.beside.c_str(), target.file.c_str()) != 0) throw cannot_write(option, path);
+  } catch (...) {
+    unlink(target.beside.c_str());
+    throw;
   }
 }
 
@@ -140,7 +200,8 @@ void clear_progress() {
 
 void say(const std::string& words) {
   clear_progress();
-  fmt::print(stderr, "stalltrace: {}\n", words);
+  // What it quotes (a name, a line of a file) may hold anything.
+  fmt::print(stderr, "stalltrace: {}\n", report::printable(words, is_utf8_locale()));
 }
 
 }  // namespace stalltrace::cli

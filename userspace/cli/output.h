@@ -10,6 +10,9 @@
 
 namespace stalltrace::cli {
 
+// A file's name is not empty.
+extern const CLI::Validator kNamed;
+
 struct OutputWords {
   std::string threshold = "10ms";
   std::string json;
@@ -22,13 +25,17 @@ void add_output_options(CLI::App& command, OutputWords& words);
 // Refuses, before anything is started, what could not be written at the end.
 void check_outputs(const OutputWords& words);
 
+// The same of one file. Throws a usage Error that names `option`.
+void check_writable(const std::string& path, const std::string& option);
+
 // The terminal's width or COLUMNS; colours on a terminal only, and not with NO_COLOR.
 report::TextStyle terminal_style();
 
 // Text to standard output (unless quiet or JSON goes there), JSON where it was asked for.
 void write_report(const report::Report& report, const OutputWords& words);
 
-// To a file (0600) or, for "-", to standard output. Throws a failed Error that names `option`.
+// To a file (0600, whole or not at all) or, for "-", to standard output. Throws a failed Error that
+// names `option`.
 void write_text(const std::string& path, const std::string& option, const std::string& text);
 
 // The command line as the report keeps it.
@@ -38,7 +45,7 @@ std::vector<std::string> command_line();
 void show_progress(const std::string& words);
 void clear_progress();
 
-// One line on standard error.
+// One line on standard error, harmless to a terminal.
 void say(const std::string& words);
 
 }  // namespace stalltrace::cli

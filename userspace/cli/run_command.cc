@@ -27,14 +27,17 @@ struct RunWords {
   ChunkServerOptions chunk_server;
   ProbeOptions probe;
   JobOptions job;
+  FsmarkOptions fsmark;
 };
 
 // Where the scenario's files are. Every job of a scenario lies in one directory.
 std::string directory_of(const workloads::Scenario& scenario) {
+  if (scenario.fsmark) return scenario.fsmark->directories.front();
   return scenario.jobs.empty() ? scenario.probe->directory : scenario.jobs.front().directory;
 }
 
 void check_directory(const std::string& directory) {
+  if (directory.empty()) throw usage_error("--dir: name a directory");
   struct stat found {};
   if (stat(directory.c_str(), &found) != 0) {
     throw usage_error("directory {} does not exist: make it, or name another with --dir",
@@ -157,6 +160,7 @@ void add_run_command(CLI::App& app, int& status) {
   command->footer(
       "Examples:\n"
       "  stalltrace run chunk-server --dir /mnt/test --jobs 8 --runtime 20s --json r.json\n"
+      "  stalltrace run fsmark -d /mnt/test -s 20480 -n 500 -L 5 -t 4\n"
       "  stalltrace run probe --dir /mnt/test --runtime 1m\n"
       "  stalltrace run job chunk-server.fio --dir /mnt/test --runtime 20s");
 
@@ -169,6 +173,11 @@ void add_run_command(CLI::App& app, int& status) {
       command->add_subcommand("probe", "one small direct AIO write now and then, like ioping");
   add_probe_options(*probe, words->probe);
   finish_scenario(probe, words, &RunWords::probe, status);
+
+  CLI::App* fsmark =
+      command->add_subcommand("fsmark", "fs_mark's work: threads make, write and sync files");
+  add_fsmark_options(*fsmark, words->fsmark);
+  finish_scenario(fsmark, words, &RunWords::fsmark, status);
 
   CLI::App* job = command->add_subcommand("job", "a fio job file");
   add_job_options(*job, words->job);

@@ -146,6 +146,49 @@ void add_job_options(CLI::App& command, JobOptions& options) {
   add_load_options(command, options);
 }
 
+void add_fsmark_options(CLI::App& command, FsmarkOptions& options) {
+  command
+      .add_option("-d,--dir", options.dirs,
+                  "Directory for the files, in a folder of its own; repeatable: threads take them "
+                  "in turn")
+      ->type_name("DIR")
+      ->required()
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("-s,--size", options.file_size, "Size of each file")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command.add_option("-n", options.files, "Files per thread and iteration")->capture_default_str();
+  command.add_option("-L", options.loops, "Iterations")->capture_default_str();
+  command.add_option("-t,--threads", options.threads, "Threads")->capture_default_str();
+  command
+      .add_option(
+          "-S", options.method,
+          "When files are synced: 0 never, 1 before close, 2 sync() and one fsync after all "
+          "files, 3 fsync of all in reverse order, 4 sync() and that, 5 fsync of all in "
+          "order, 6 sync() and that")
+      ->capture_default_str();
+  command.add_option("-D", options.subdirs, "Subdirectories")->capture_default_str();
+  command
+      .add_option(
+          "-N", options.files_per_subdir,
+          "Files in a subdirectory before the next one is taken; 0: they change every 180 s")
+      ->capture_default_str();
+  command.add_option("-w", options.write_size, "Bytes per write")
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command
+      .add_option(
+          "--sync", options.sync,
+          "How a file is put on disk: fsync, fdatasync, osync or dsync (opened so, no call), "
+          "syncfs, sync_file_range (its data only), group (one syncfs for all that wait), "
+          "dirsync (the directory's entries only)")
+      ->check(CLI::IsMember(workloads::sync_call_names()))
+      ->capture_default_str();
+  command.add_flag("--processes", options.processes, "Each thread is a process, as in fs_mark");
+  add_load_options(command, options);
+}
+
 Scenario make_scenario(const ChunkServerOptions& options) {
   JobSpec job;
   job.directory = options.dir;
@@ -176,6 +219,37 @@ Scenario make_scenario(const ProbeOptions& options) {
   if (!scenario.probe) throw usage_error("--probe-interval: a probe needs one, such as 1s");
   scenario.probe->runtime_ns = parse_duration_ns(options.runtime, "--runtime");
   scenario.options["runtime_s"] = seconds(scenario.probe->runtime_ns);
+  set_load_options(scenario, options);
+  return scenario;
+}
+
+Scenario make_scenario(const FsmarkOptions& options) {
+  Scenario scenario;
+  scenario.name = "fsmark";
+  workloads::FsmarkSpec& spec = scenario.fsmark.emplace();
+  spec.directories = options.dirs;
+  spec.file_bytes = parse_size(options.file_size, "-s");
+  spec.files = options.files;
+  spec.loops = options.loops;
+  spec.threads = options.threads;
+  spec.method = options.method;
+  spec.call = *workloads::sync_call_of(options.sync);
+  spec.subdirs = options.subdirs;
+  spec.files_per_subdir = options.files_per_subdir;
+  spec.write_bytes = parse_size(options.write_size, "-w");
+  spec.processes = options.processes;
+  check_fsmark(spec, "fsmark");
+  scenario.options = {{"dirs", spec.directories},
+                      {"size", spec.file_bytes},
+                      {"files", spec.files},
+                      {"loops", spec.loops},
+                      {"threads", spec.threads},
+                      {"method", spec.method},
+                      {"sync", sync_call_name(spec.call)},
+                      {"subdirs", spec.subdirs},
+                      {"files_per_subdir", spec.files_per_subdir},
+                      {"write_size", spec.write_bytes},
+                      {"processes", spec.processes}};
   set_load_options(scenario, options);
   return scenario;
 }

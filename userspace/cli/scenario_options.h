@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "workloads/scenario.h"
 
@@ -45,14 +46,30 @@ struct JobOptions : LoadOptions {
   std::string probe_interval = "0";
 };
 
+struct FsmarkOptions : LoadOptions {
+  std::vector<std::string> dirs;
+  std::string file_size = "51200";
+  unsigned files = 1000;
+  unsigned loops = 1;
+  unsigned threads = 1;
+  unsigned method = 1;
+  unsigned subdirs = 0;
+  unsigned files_per_subdir = 0;
+  std::string write_size = "16k";
+  std::string sync = "fsync";
+  bool processes = false;
+};
+
 // `options` has to live until the command line was parsed.
 void add_chunk_server_options(CLI::App& command, ChunkServerOptions& options);
 void add_probe_options(CLI::App& command, ProbeOptions& options);
 void add_job_options(CLI::App& command, JobOptions& options);
+void add_fsmark_options(CLI::App& command, FsmarkOptions& options);
 
 // Throw a usage Error that names the option (or the job file's line) for what cannot be run.
 workloads::Scenario make_scenario(const ChunkServerOptions& options);
 workloads::Scenario make_scenario(const ProbeOptions& options);
 workloads::Scenario make_scenario(const JobOptions& options);
+workloads::Scenario make_scenario(const FsmarkOptions& options);
 
 }  // namespace stalltrace::cli

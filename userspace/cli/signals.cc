@@ -6,7 +6,12 @@ namespace stalltrace::cli {
 
 StopSignals::StopSignals() {
   sigemptyset(&held_);
-  for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&held_, signal);
+  for (int signal : {SIGINT, SIGTERM, SIGCHLD}) sigaddset(&held_, signal);
+  // nohup's wish: what is ignored would come all the same once it is held back.
+  struct sigaction hang_up {};
+  if (sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler != SIG_IGN) {
+    sigaddset(&held_, SIGHUP);
+  }
   pthread_sigmask(SIG_BLOCK, &held_, &before_);
 }
 

@@ -8,8 +8,9 @@
 
 namespace stalltrace::cli {
 
-// Holds SIGINT, SIGTERM, SIGHUP and SIGCHLD back for the whole process (threads made later
-// inherit it) and takes them one by one. A child must call restore() before it executes a program.
+// Holds SIGINT, SIGTERM, SIGCHLD and (but under nohup) SIGHUP back for the whole process (threads
+// made later inherit it) and takes them one by one. A child must call restore() before it executes
+// a program.
 class StopSignals {
  public:
   StopSignals();

@@ -66,6 +66,12 @@ int trace(const TraceWords& words) {
   std::optional<std::chrono::nanoseconds> duration;
   if (!words.duration.empty()) {
     duration = std::chrono::nanoseconds(parse_duration_ns(words.duration, "-d"));
+    if (duration->count() == 0) {
+      throw usage_error("-d 0 traces nothing: leave it out to trace until Ctrl-C");
+    }
+  }
+  if (words.command.empty() && command_line().back() == "--") {
+    throw usage_error("after -- comes a program to run");
   }
   if (words.pid && (*words.pid == 0 || is_gone(*words.pid))) {
     throw usage_error("-p {}: no such process", *words.pid);
@@ -77,7 +83,9 @@ int trace(const TraceWords& words) {
 
   StopSignals signals;
   std::unique_ptr<Child> child;
-  if (!words.command.empty()) child = std::make_unique<Child>(words.command, signals);
+  if (!words.command.empty()) {
+    child = std::make_unique<Child>(words.command, signals, words.output.json == "-");
+  }
   Tracing tracing(std::move(options));
   tracing.open_window();
   if (child) child->start();
@@ -92,9 +100,8 @@ int trace(const TraceWords& words) {
   report.command = command_line();
   if (words.pid) {
     report.notes.push_back(
-        fmt::format("stalls, and what they waited for, are those of process {}; the tables of "
-                    "calls, commits and "
-                    "flushes are of all processes",
+        fmt::format("stalls, and what they waited for, are those of process {} alone; the "
+                    "tables of calls, commits and flushes are of all processes",
                     *words.pid));
   }
   write_report(report, words.output);
@@ -112,7 +119,9 @@ void add_trace_command(CLI::App& app, int& status) {
                    "are mounted")
       ->type_name("DEV")
       ->allow_extra_args(false);  // one each: what follows may be CMD
-  command->add_option("-p,--pid", words->pid, "report the stalls of this process only")
+  command
+      ->add_option("-p,--pid", words->pid,
+                   "report the stalls of this process, or of this one thread, only")
       ->type_name("PID");
   command
       ->add_option("-d,--duration", words->duration,
@@ -123,7 +132,8 @@ void add_trace_command(CLI::App& app, int& status) {
       ->type_name("-- CMD ...");
   command->footer(
       "Ends with CMD, after -d, or at Ctrl-C; the report follows. With CMD the exit status is "
-      "CMD's,\nand 125 if stalltrace itself failed.\n\n"
+      "CMD's,\nand 125 if stalltrace itself failed; what CMD prints goes to standard error where "
+      "the\nJSON goes to standard output.\n\n"
       "Examples:\n"
       "  stalltrace trace -d 20s\n"
       "  stalltrace trace --dev /dev/sdb --threshold 50ms --json r.json\n"

@@ -98,14 +98,16 @@ class Tracing::Impl {
     trace_.set_sees_devices(is_on("block_rq_issue") && is_on("block_rq_complete"));
     trace_.seal();
     std::vector<blame::Stall> stalls = blame::explain_all(trace_, options_.threshold_ns);
+    report::Report report;
+    add_histograms(report, capture_.histograms(), stalls);
     if (options_.only_pid) {
-      std::erase_if(stalls,
-                    [&](const blame::Stall& s) { return s.task.pid != *options_.only_pid; });
+      std::erase_if(stalls, [only = *options_.only_pid](const blame::Stall& stall) {
+        return stall.task.pid != only && stall.task.tid != only;
+      });
     }
     blame::Summary summary = blame::summarize(trace_, stalls);
     kernel::Capabilities host = kernel::detect_capabilities();
 
-    report::Report report;
     report.version = STALLTRACE_VERSION;
     report.kernel = host.release;
     report.arch = host.arch;
@@ -117,8 +119,8 @@ class Tracing::Impl {
     report.stalls = std::move(stalls);
     add_hooks(report, capture_.hooks());
     add_devices(report, options_.devices);
-    add_histograms(report, capture_.histograms(), summary);
-    add_summary(report, summary, options_.devices);
+    add_slow_asyncs(report, summary);
+    add_summary(report, summary, options_.devices, is_on("ext4_sync_file_exit"));
     add_flush_lists(report, trace_);
     add_outside_counts(report, options_.devices, before_, after_);
     add_loss(report, capture_.losses(), summary);
@@ -154,7 +156,9 @@ class Tracing::Impl {
             .mount_point =
                 [device_of](uint32_t dev) {
                   const Device* device = device_of(dev);
-                  return device != nullptr ? device->mountpoint : std::string();
+                  if (device == nullptr) return std::string();
+                  // What is not mounted is reached by its node only.
+                  return device->mountpoint.empty() ? "/dev" : device->mountpoint;
                 },
             .dev_of_path =
                 [this, device_of](const std::string& path) {

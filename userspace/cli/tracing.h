@@ -17,7 +17,8 @@ struct TracingOptions {
   std::vector<kernel::Device> devices;
   uint64_t threshold_ns = 10'000'000;
   std::vector<std::string> disabled_hooks;
-  std::optional<uint32_t> only_pid;  // stalls of this process only; others still explain them
+  // Stalls of this process, or of this one thread, only; others still explain them.
+  std::optional<uint32_t> only_pid;
 };
 
 class Tracing {

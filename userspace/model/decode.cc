@@ -86,6 +86,9 @@ void Trace::add(std::span<const std::byte> event) {
     case wire::WIRE_THROTTLE:
       take(whole<wire::wire_throttle>(bytes), &Trace::add_throttle);
       break;
+    case wire::WIRE_SYNC:
+      take(whole<wire::wire_sync>(bytes), &Trace::add_sync);
+      break;
     case wire::WIRE_SLICE:
       take(whole<wire::wire_slice>(bytes), &Trace::add_slice);
       break;
@@ -299,6 +302,17 @@ void Trace::add_slice(const wire::wire_slice& event) {
     return;
   }
   slices_[event.cpu].items.push_back({event.task, {event.start_ns, event.end_ns}});
+}
+
+void Trace::add_sync(const wire::wire_sync& event) {
+  if (event.start_ns == 0 || !plausible({event.start_ns, event.end_ns, event.flush_ns}) ||
+      event.end_ns < event.start_ns) {
+    ++oddities_.impossible;
+    return;
+  }
+  saw(event.start_ns);
+  saw(event.end_ns);
+  syncs_.push_back(event);
 }
 
 void Trace::add_freeze(const wire::wire_freeze& event) {

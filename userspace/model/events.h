@@ -141,6 +141,7 @@ struct Freeze {
 };
 
 using Async = wire::wire_async;
+using Sync = wire::wire_sync;
 
 // Why events were refused or mended.
 struct Oddities {

@@ -105,6 +105,9 @@ void Trace::seal() {
   seal_disks();
   seal_freezes();
   seal_slices();
+  std::sort(syncs_.begin(), syncs_.end(), [](const Sync& a, const Sync& b) {
+    return std::tie(a.end_ns, a.task.tid) < std::tie(b.end_ns, b.task.tid);
+  });
   std::sort(asyncs_.begin(), asyncs_.end(), [](const Async& a, const Async& b) {
     uint64_t start_a = a.call_ns != 0 ? a.call_ns : a.begin_ns;
     uint64_t start_b = b.call_ns != 0 ? b.call_ns : b.begin_ns;

@@ -107,6 +107,9 @@ class Trace {
 
   [[nodiscard]] std::span<const Async> asyncs() const { return asyncs_; }
 
+  // By end.
+  [[nodiscard]] std::span<const Sync> syncs() const { return syncs_; }
+
   [[nodiscard]] uint32_t disk_of(uint32_t dev) const;
   [[nodiscard]] std::string device_name(uint32_t dev) const;
   [[nodiscard]] bool sees_devices() const { return surroundings_.sees_devices; }
@@ -152,6 +155,7 @@ class Trace {
   void add_flush(std::span<const std::byte> event);
   void add_request(const wire::wire_request& event);
   void add_async(const wire::wire_async& event);
+  void add_sync(const wire::wire_sync& event);
   void add_freeze(const wire::wire_freeze& event);
   void add_throttle(const wire::wire_throttle& event);
   void add_slice(const wire::wire_slice& event);
@@ -197,6 +201,7 @@ class Trace {
   std::map<uint32_t, std::vector<Throttle>> throttles_;
   std::map<uint32_t, Line<Slice>> slices_;
   std::vector<Async> asyncs_;
+  std::vector<Sync> syncs_;
   std::vector<uint32_t> knobs_;  // calls
 };
 

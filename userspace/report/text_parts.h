@@ -59,5 +59,7 @@ void print_meanings(Page& page, const Report& report);
 
 void print_probe(Page& page, const Names& names, const Report& report);
 void print_workload(Page& page, const Names& names, const Report& report);
+[[nodiscard]] bool is_fsmark(const nlohmann::json& workload);
+void print_fsmark(Page& page, const nlohmann::json& workload);
 
 }  // namespace stalltrace::report

@@ -186,9 +186,12 @@ class StallPrinter {
 
   // A part without causes explains itself, but not always fully by its class.
   [[nodiscard]] std::string own_root(const blame::Part& part) const {
+    bool cpu = part.root.kind == blame::RootKind::kTaskRunnable;
+    if (part.causes.empty() && cpu && part.root.task.tid == 0) {
+      return "what ran on the CPU was not seen";
+    }
     bool other = part.root.task.tid != 0 && part.root.task.tid != stall_.task.tid;
     if (!part.causes.empty() || !other) return {};
-    bool cpu = part.root.kind == blame::RootKind::kTaskRunnable;
     return fmt::format("{} {}", cpu ? "the CPU was running" : "because of",
                        names_.task(part.root.task)) +
            sure_mark(part.root.sure);

@@ -293,8 +293,12 @@ void print_probe(Page& page, const Names& names, const Report& report) {
 
 void print_workload(Page& page, const Names& names, const Report& report) {
   if (!report.workload.is_object()) return;
+  bool fsmark = is_fsmark(report.workload);
+  if (fsmark) print_fsmark(page, report.workload);
   Flat flat(page, names);
-  flat.add("", report.workload);
+  for (const auto& [key, value] : report.workload.items()) {
+    if (!fsmark || key != "iterations") flat.add(key, value);
+  }
   if (flat.empty()) return;
   page.title("The workload's own figures");
   flat.print();

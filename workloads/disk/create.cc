@@ -57,6 +57,11 @@ void check_options(const DiskOptions& options) {
   if (options.block_size != 512 && options.block_size != 4096) {
     throw usage_error("block size {}: must be 512 or 4096", options.block_size);
   }
+  // The kernel refuses no number, but makes 4 of fewer (BLKDEV_MIN_RQ).
+  if (options.nr_requests < 4) {
+    throw usage_error("a queue of {} requests: the kernel allows no fewer than 4",
+                      options.nr_requests);
+  }
 }
 
 // Root in a container may lack it, and libfuse would then name a reason that has nothing to do

@@ -13,7 +13,7 @@
 namespace stalltrace::disk {
 
 struct DiskOptions {
-  std::string name;                  // [A-Za-z0-9_.-]+, no leading dot, at most 64 characters
+  std::string name;                  // [A-Za-z0-9_.-]+, no leading . or -, at most 64 characters
   uint64_t size_bytes = 4ULL << 30;  // a multiple of 4096; memory is used for written pages only
   uint64_t read_ns = 0;              // service times; 0 is answered at once
   uint64_t write_ns = 0;

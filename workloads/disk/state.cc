@@ -74,10 +74,10 @@ void check_name(const std::string& name) {
   const auto allowed = [](unsigned char c) {
     return std::isalnum(c) != 0 || c == '_' || c == '.' || c == '-';
   };
-  if (name.empty() || name.size() > kMaxName || name.front() == '.' ||
+  if (name.empty() || name.size() > kMaxName || name.front() == '.' || name.front() == '-' ||
       !std::all_of(name.begin(), name.end(), allowed)) {
     throw usage_error(
-        "'{}' is no disk name: 1 to {} of A-Z a-z 0-9 _ . - and no dot at the beginning", name,
+        "'{}' is no disk name: 1 to {} of A-Z a-z 0-9 _ . - and no . or - at the beginning", name,
         kMaxName);
   }
 }

@@ -1,0 +1,34 @@
+// fs_mark's table: its own columns first, at their places, for what reads them by position.
+#include <fmt/format.h>
+
+#include "userspace/report/text_parts.h"
+
+namespace stalltrace::report {
+namespace {
+
+using Json = nlohmann::json;
+
+double number(const Json& row, const char* key) {
+  return row.is_object() && row.contains(key) && row[key].is_number() ? row[key].get<double>() : 0;
+}
+
+}  // namespace
+
+bool is_fsmark(const Json& workload) {
+  return workload.is_object() && workload.contains("iterations") &&
+         workload["iterations"].is_array();
+}
+
+void print_fsmark(Page& page, const Json& workload) {
+  page.title("fs_mark's table");
+  page.line(fmt::format("{:<6} {:>12} {:>12} {:>12} {:>16} {:>12}", "FSUse%", "Count", "Size",
+                        "Files/sec", "App Overhead", "Wall f/sec"));
+  for (const Json& row : workload["iterations"]) {
+    page.line(fmt::format("{:6.0f} {:12.0f} {:12.0f} {:12.1f} {:16.0f} {:12.1f}",
+                          number(row, "fsuse_percent"), number(row, "count"),
+                          number(row, "size_bytes"), number(row, "files_per_s_sum"),
+                          number(row, "app_overhead_us"), number(row, "files_per_s")));
+  }
+}
+
+}  // namespace stalltrace::report
