@@ -135,6 +135,7 @@ void sync_directories(const std::vector<FileSpec>& specs) {
 }  // namespace
 
 void check_directory(const std::string& directory) {
+  if (directory.empty()) throw usage_error("--dir: name a directory");
   struct stat status {};
   if (stat(directory.c_str(), &status) != 0) {
     if (errno == ENOENT) {

@@ -37,8 +37,10 @@ def slow_flush(name, layout, waits):
     with Folder() as folder:
         with Disk(folder, "slow", flush="20ms") as disk:
             with Watch(folder, [disk]) as watch:
-                load = chunk_server(folder, disk, watch, 10, "--layout", layout, size="32m")
-                wait_until(lambda: laid_out(disk.mountpoint, 8, 32 << 20), 60, "no chunk files")
+                # So much that each block is written once at most: then every sync needs a commit.
+                mib = 32 if layout == "written" else 160
+                load = chunk_server(folder, disk, watch, 10, "--layout", layout, size=f"{mib}m")
+                wait_until(lambda: laid_out(disk.mountpoint, 8, mib << 20), 60, "no chunk files")
                 at = 2.5 + rng.uniform(0, 1)
                 disk.plan([(at, at + 0.3, "flush", "1.5s"), (at + 4, at + 4.3, "flush", "1.5s")])
                 finish(load, 90)

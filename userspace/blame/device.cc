@@ -255,6 +255,35 @@ Cause Explainer::record_cause(const DeviceWait& wait, Span span, bool certain) c
   return cause;
 }
 
+// While the data of a flush sequence (PREFLUSH, DATA, POSTFLUSH) is under way, no other flush of
+// its queue is sent (blk_kick_flush in block/blk-flush.c: "C2").
+void Explainer::put_sequence_data(Tiling& tiling, const Flush& flush, Span queued) const {
+  for (const Request* request : trace_.requests(flush.event.disk, queued)) {
+    if ((request->event.times.op & kOpMask) != kOpWrite) continue;
+    Span just_before{request->issue_ns - std::min(request->issue_ns, kBackToBackNs),
+                     request->issue_ns + 1};
+    for (const Flush* before : trace_.flushes(flush.event.disk, just_before)) {
+      const auto* members = before->event.member;
+      bool with_data =
+          std::any_of(members, members + before->event.known_members,
+                      [](const wire::wire_flush_member& one) { return one.has_data != 0; });
+      if (before->event.queue != flush.event.queue || !with_data ||
+          before->device.end_ns > request->issue_ns) {
+        continue;
+      }
+      tiling.put(Span{request->issue_ns, request->span.end_ns}.clip(queued), [&](Span piece) {
+        Cause cause = request_cause(request->event.times, piece, false, request->unfinished(),
+                                    Sure::kInferred);
+        cause.evidence.push_back(fmt::format(
+            "it is the data between two flushes{}: until it is written, no other flush is sent",
+            asked_by(*before)));
+        return cause;
+      });
+      break;
+    }
+  }
+}
+
 void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
   std::vector<const Flush*> flushes = trace_.flushes(wait.disk, tiling.whole());
   std::vector<const Flush*> own;
@@ -321,6 +350,7 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
           return flush_cause(*flush, piece, wait, true, FlushStep::kQueue);
         });
       }
+      put_sequence_data(tiling, *flush, queued);
       FlushStep step = is_queue_full(wait.disk, queued) ? FlushStep::kQueue : FlushStep::kWorker;
       tiling.put(queued, [&](Span piece) { return flush_cause(*flush, piece, wait, true, step); });
     } else if (after_ns != 0 && wait.commit_tid != 0) {

@@ -144,6 +144,7 @@ class Explainer {
   Causes explain_throttle(const model::Wait& wait, Span span, const Trail& trail);
 
   void put_flushes(Tiling& tiling, const DeviceWait& wait);
+  void put_sequence_data(Tiling& tiling, const model::Flush& flush, Span queued) const;
   void put_request(Tiling& tiling, const DeviceWait& wait);
   void put_slow_requests(Tiling& tiling, const DeviceWait& wait);
   void put_submitter(Tiling& tiling, const wire::wire_request_times& request, Span queued,

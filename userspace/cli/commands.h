@@ -6,6 +6,7 @@
 
 namespace stalltrace::cli {
 
+void add_batch_command(CLI::App& app, int& status);
 void add_disk_command(CLI::App& app, int& status);
 void add_doctor_command(CLI::App& app, int& status);
 void add_explain_command(CLI::App& app, int& status);

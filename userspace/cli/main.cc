@@ -33,6 +33,7 @@ constexpr const char* kExamples =
     "  stalltrace trace --dev /dev/sdb -- fio job.fio     ... of a program, on one device\n"
     "  stalltrace run chunk-server --dir /mnt/test        run a load of ours and explain its "
     "stalls\n"
+    "  stalltrace batch --dir /mnt/test                   what fsync batching gains on a device\n"
     "  stalltrace disk create slow --flush 20ms           a disk with a slow flush to try it on\n"
     "  dmesg | stalltrace explain                         what a hung-task report says\n"
     "\n"
@@ -87,6 +88,7 @@ int main(int argc, char** argv) {
   try {
     stalltrace::cli::add_run_command(app, status);
     stalltrace::cli::add_trace_command(app, status);
+    stalltrace::cli::add_batch_command(app, status);
     stalltrace::cli::add_disk_command(app, status);
     stalltrace::cli::add_doctor_command(app, status);
     stalltrace::cli::add_explain_command(app, status);

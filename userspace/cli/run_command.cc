@@ -1,25 +1,23 @@
 // `stalltrace run SCENARIO`: a load of ours, traced, its stalls explained.
 
-#include <sys/stat.h>
-
 #include <chrono>
 #include <memory>
-#include <thread>
 
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/output.h"
+#include "userspace/cli/run_load.h"
 #include "userspace/cli/scenario_options.h"
 #include "userspace/cli/signals.h"
 #include "userspace/cli/tracing.h"
+#include "workloads/layout.h"
 #include "workloads/process.h"
 
 namespace stalltrace::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::milliseconds;
 
 struct RunWords {
   OutputWords output;
@@ -36,32 +34,11 @@ std::string directory_of(const workloads::Scenario& scenario) {
   return scenario.jobs.empty() ? scenario.probe->directory : scenario.jobs.front().directory;
 }
 
-void check_directory(const std::string& directory) {
-  if (directory.empty()) throw usage_error("--dir: name a directory");
-  struct stat found {};
-  if (stat(directory.c_str(), &found) != 0) {
-    throw usage_error("directory {} does not exist: make it, or name another with --dir",
-                      directory);
-  }
-  if (!S_ISDIR(found.st_mode)) throw usage_error("{} is not a directory", directory);
-}
-
 void run_to_the_end(workloads::WorkloadProcess& load, const workloads::Scenario& scenario,
                     StopSignals& signals) {
   const auto begin = Clock::now();
   const uint64_t planned_ns = workloads::planned_runtime_ns(scenario);
-  bool stopping = false;
-  while (!load.wait(0)) {
-    bool stop = signals.wait_until(Clock::now() + milliseconds(20));
-    if (stop && !stopping) {
-      say("stopping; the report of what was gathered follows");
-      load.stop();
-      stopping = true;
-    }
-    if (stopping) {
-      load.wait(20);
-      continue;
-    }
+  wait_for_load(load, signals, [&] {
     auto elapsed = std::chrono::duration<double>(Clock::now() - begin).count();
     if (planned_ns > 0) {
       show_progress(fmt::format("{} running, {:.0f} of {:.0f} s", scenario.name, elapsed,
@@ -69,7 +46,7 @@ void run_to_the_end(workloads::WorkloadProcess& load, const workloads::Scenario&
     } else {
       show_progress(fmt::format("{} running, {:.0f} s", scenario.name, elapsed));
     }
-  }
+  });
   clear_progress();
 }
 
@@ -92,7 +69,7 @@ report::Report untraced_report(uint64_t threshold_ns) {
 }
 
 int run(const workloads::Scenario& scenario, const RunWords& words) {
-  check_directory(directory_of(scenario));
+  workloads::check_directory(directory_of(scenario));
   check_outputs(words.output);
   TracingOptions options{.devices = {},
                          .threshold_ns = parse_time_ns(words.output.threshold, "--threshold"),
@@ -178,6 +155,7 @@ void add_run_command(CLI::App& app, int& status) {
       command->add_subcommand("fsmark", "fs_mark's work: threads make, write and sync files");
   add_fsmark_options(*fsmark, words->fsmark);
   finish_scenario(fsmark, words, &RunWords::fsmark, status);
+
 
   CLI::App* job = command->add_subcommand("job", "a fio job file");
   add_job_options(*job, words->job);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <numeric>
 #include <thread>
 
 #include "userspace/base/error.h"
@@ -93,10 +94,34 @@ class Tracing::Impl {
     capture_.collect();
   }
 
+  const model::Trace& sealed_trace() {
+    if (!sealed_) {
+      trace_.set_window(capture_.start_ns(), capture_.end_ns());
+      trace_.set_sees_devices(is_on("block_rq_issue") && is_on("block_rq_complete"));
+      trace_.seal();
+      sealed_ = true;
+    }
+    return trace_;
+  }
+
+  [[nodiscard]] OutsideCounts outside_growth() const {
+    OutsideCounts growth = after_;
+    for (auto& [dev, count] : growth.transactions) {
+      if (before_.transactions.contains(dev)) count -= before_.transactions.at(dev);
+    }
+    for (auto& [disk, count] : growth.flushes) {
+      if (before_.flushes.contains(disk)) count -= before_.flushes.at(disk);
+    }
+    return growth;
+  }
+
+  [[nodiscard]] uint64_t lost_events() const {
+    const auto& lost = capture_.losses().by_kind;
+    return std::accumulate(lost.begin(), lost.end(), uint64_t{0});
+  }
+
   [[nodiscard]] report::Report make_report() {
-    trace_.set_window(capture_.start_ns(), capture_.end_ns());
-    trace_.set_sees_devices(is_on("block_rq_issue") && is_on("block_rq_complete"));
-    trace_.seal();
+    sealed_trace();
     std::vector<blame::Stall> stalls = blame::explain_all(trace_, options_.threshold_ns);
     report::Report report;
     add_histograms(report, capture_.histograms(), stalls);
@@ -196,6 +221,7 @@ class Tracing::Impl {
   kernel::SymbolTable symbols_;
   SymbolResolver resolver_;
   model::Trace trace_;
+  bool sealed_ = false;
   OutsideCounts before_, after_;
   capture::Capture capture_;  // last: its reader feeds what is above
 };
@@ -207,6 +233,15 @@ void Tracing::open_window() {
 }
 void Tracing::close_window() {
   impl_->close_window();
+}
+const model::Trace& Tracing::sealed_trace() {
+  return impl_->sealed_trace();
+}
+OutsideCounts Tracing::outside_growth() const {
+  return impl_->outside_growth();
+}
+uint64_t Tracing::lost_events() const {
+  return impl_->lost_events();
 }
 report::Report Tracing::make_report() {
   return impl_->make_report();

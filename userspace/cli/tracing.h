@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "userspace/capture/capture.h"
+#include "userspace/cli/assemble.h"
 #include "userspace/kernel/devices.h"
+#include "userspace/model/trace.h"
 #include "userspace/report/report.h"
 
 namespace stalltrace::cli {
@@ -31,6 +33,11 @@ class Tracing {
 
   void open_window();
   void close_window();
+
+  // After close_window: what was captured, and how much the kernel's own counts grew meanwhile.
+  [[nodiscard]] const model::Trace& sealed_trace();
+  [[nodiscard]] OutsideCounts outside_growth() const;
+  [[nodiscard]] uint64_t lost_events() const;
 
   // After close_window. Without probe and workload, which the caller adds.
   [[nodiscard]] report::Report make_report();

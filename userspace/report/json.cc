@@ -130,7 +130,7 @@ class Writer {
     out["hooks"] = list(report_.hooks, &Writer::hook);
     out["missing_results"] = texts(report_.missing_results);
     if (!report_.notes.empty()) out["notes"] = texts(report_.notes);
-    out["devices"] = list(report_.devices, &Writer::device);
+    out["devices"] = devices();
     out["ops"] = list(report_.ops, &Writer::op);
     out["stalls"] = list(report_.stalls, &Writer::stall);
     out["async"] = list(report_.async, &Writer::async);
@@ -189,18 +189,10 @@ class Writer {
     return object;
   }
 
-  [[nodiscard]] Json device(const DeviceInfo& device) const {
-    Json object;
-    put_dev(object, "dev", device.dev);
-    put_dev(object, "fs_dev", device.fs_dev);
-    object["name"] = valid_utf8(device.name);
-    put_text(object, "fs", device.fs);
-    put_text(object, "mountpoint", device.mountpoint);
-    put_text(object, "options", device.options);
-    object["has_journal"] = device.has_journal;
-    if (device.journal_dev) object["journal_dev"] = kernel::kdev_text(*device.journal_dev);
-    put_text(object, "write_cache", device.write_cache);
-    return object;
+  [[nodiscard]] Json devices() const {
+    Json array = Json::array();
+    for (const DeviceInfo& device : report_.devices) array.push_back(device_json(device));
+    return array;
   }
 
   [[nodiscard]] Json op(const OpStats& op) const {
@@ -441,6 +433,20 @@ Json us_json(uint64_t ns) {
 
 Json times_json(const Dist& dist) {
   return dist_json(dist, std::round(dist.mean_ns) / 1000, us_json);
+}
+
+Json device_json(const DeviceInfo& device) {
+  Json object;
+  put_dev(object, "dev", device.dev);
+  put_dev(object, "fs_dev", device.fs_dev);
+  object["name"] = valid_utf8(device.name);
+  put_text(object, "fs", device.fs);
+  put_text(object, "mountpoint", device.mountpoint);
+  put_text(object, "options", device.options);
+  object["has_journal"] = device.has_journal;
+  if (device.journal_dev) object["journal_dev"] = kernel::kdev_text(*device.journal_dev);
+  put_text(object, "write_cache", device.write_cache);
+  return object;
 }
 
 Json numbers_json(const Dist& dist) {

@@ -17,6 +17,8 @@ nlohmann::ordered_json to_json(const Report& report);
 // The same as text, indented, with a line end.
 std::string json_text(const Report& report);
 
+nlohmann::ordered_json device_json(const DeviceInfo& device);
+
 // Microseconds with at most three decimals; exact for anything under 104 days.
 nlohmann::ordered_json us_json(uint64_t ns);
 

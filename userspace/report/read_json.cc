@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 // Each link of a chain is two levels. No chain that blame builds comes near; a hostile file must
 // not exhaust the stack of what walks it.
-constexpr int kMostLevels = 256;
+constexpr int kDeepest = 256;
 constexpr uint64_t kMost32 = std::numeric_limits<uint32_t>::max();
 
 std::string text_or_empty(const JsonNode& node, const char* key) {
@@ -426,7 +426,7 @@ class Reader {
 
 Json parse(std::string_view text, std::string_view what) {
   auto check_depth = [what](int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
-    if (depth > kMostLevels) throw usage_error("{}: nested deeper than {}", what, kMostLevels);
+    if (depth > kDeepest) throw usage_error("{}: nested deeper than {}", what, kDeepest);
     return true;
   };
   if (text.empty()) throw usage_error("{}: is empty", what);

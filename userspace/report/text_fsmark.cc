@@ -6,24 +6,24 @@
 namespace stalltrace::report {
 namespace {
 
-using Json = nlohmann::json;
+using Figures = nlohmann::json;
 
-double number(const Json& row, const char* key) {
+double number(const Figures& row, const char* key) {
   return row.is_object() && row.contains(key) && row[key].is_number() ? row[key].get<double>() : 0;
 }
 
 }  // namespace
 
-bool is_fsmark(const Json& workload) {
+bool is_fsmark(const Figures& workload) {
   return workload.is_object() && workload.contains("iterations") &&
          workload["iterations"].is_array();
 }
 
-void print_fsmark(Page& page, const Json& workload) {
+void print_fsmark(Page& page, const Figures& workload) {
   page.title("fs_mark's table");
   page.line(fmt::format("{:<6} {:>12} {:>12} {:>12} {:>16} {:>12}", "FSUse%", "Count", "Size",
                         "Files/sec", "App Overhead", "Wall f/sec"));
-  for (const Json& row : workload["iterations"]) {
+  for (const Figures& row : workload["iterations"]) {
     page.line(fmt::format("{:6.0f} {:12.0f} {:12.0f} {:12.1f} {:16.0f} {:12.1f}",
                           number(row, "fsuse_percent"), number(row, "count"),
                           number(row, "size_bytes"), number(row, "files_per_s_sum"),

@@ -11,18 +11,18 @@
 namespace stalltrace::report {
 namespace {
 
-using Json = nlohmann::json;
+using Figures = nlohmann::json;
 using enum Column::Align;
 
 constexpr size_t kMostEntries = 60;
 constexpr size_t kMostDepth = 8;
 
 // Scenarios write these figures, and files may hold anything: nothing here trusts a type.
-bool has_number(const Json& object, const char* key) {
+bool has_number(const Figures& object, const char* key) {
   return object.is_object() && object.contains(key) && object[key].is_number();
 }
 
-double number_at(const Json& object, const char* key) {
+double number_at(const Figures& object, const char* key) {
   return has_number(object, key) ? object[key].get<double>() : 0;
 }
 
@@ -39,7 +39,7 @@ std::string plain_number(double number) {
   return fmt::format("{:.{}f}", number, std::fabs(number) < 10 ? 3 : 1);
 }
 
-bool is_dist(const Json& value) {
+bool is_dist(const Figures& value) {
   return has_number(value, "count") && (has_number(value, "mean") || has_number(value, "p50"));
 }
 
@@ -53,9 +53,9 @@ bool ends(std::string_view text, std::string_view tail) {
 }
 
 // Of scalars only.
-bool is_flat(const Json& value) {
+bool is_flat(const Figures& value) {
   return std::none_of(value.begin(), value.end(),
-                      [](const Json& item) { return item.is_structured(); });
+                      [](const Figures& item) { return item.is_structured(); });
 }
 
 std::string_view last_key(std::string_view path) {
@@ -86,7 +86,7 @@ class Flat {
  public:
   Flat(Page& page, const Names& names) : page_(page), names_(names) {}
 
-  void add(const std::string& path, const Json& value, size_t depth = 0) {
+  void add(const std::string& path, const Figures& value, size_t depth = 0) {
     if (value.is_null() || depth > kMostDepth) return;
     if (is_dist(value)) {
       add_dist(path, value);
@@ -121,7 +121,7 @@ class Flat {
   [[nodiscard]] bool empty() const { return entries_.empty() && dists_.empty(); }
 
  private:
-  [[nodiscard]] std::string scalar(std::string_view path, const Json& value) const {
+  [[nodiscard]] std::string scalar(std::string_view path, const Figures& value) const {
     if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
     if (value.is_string()) return names_.clean(value.get_ref<const std::string&>());
     if (!value.is_number()) return "-";
@@ -136,7 +136,7 @@ class Flat {
     return plain_number(number);
   }
 
-  void add_dist(const std::string& path, const Json& dist) {
+  void add_dist(const std::string& path, const Figures& dist) {
     bool times = is_time(last_key(path));
     std::vector<std::string> cells{names_.clean(without_units(path)),
                                    plain_number(number_at(dist, "count"))};
@@ -151,14 +151,14 @@ class Flat {
   }
 
   // "size 4, name a; size 5, name b; and 30 more"
-  void add_array(const std::string& path, const Json& array, size_t depth) {
+  void add_array(const std::string& path, const Figures& array, size_t depth) {
     bool flat = std::all_of(array.begin(), array.end(), is_flat);
     bool scalars = std::none_of(array.begin(), array.end(),
-                                [](const Json& item) { return item.is_structured(); });
+                                [](const Figures& item) { return item.is_structured(); });
     size_t most = scalars ? 16 : 4;
     std::string list;
     for (size_t i = 0; i < array.size(); ++i) {
-      const Json& item = array[i];
+      const Figures& item = array[i];
       if (i == most) {
         std::string rest = fmt::format("and {} more", array.size() - i);
         if (flat) {
@@ -179,7 +179,7 @@ class Flat {
     if (!list.empty()) put(path, list);
   }
 
-  [[nodiscard]] std::string members(const Json& object) const {
+  [[nodiscard]] std::string members(const Figures& object) const {
     if (!object.is_object()) return scalar("", object);
     std::string list;
     for (const auto& [key, value] : object.items()) {
@@ -215,7 +215,7 @@ constexpr size_t kFirst = 4;
 constexpr size_t kWorst = 8;
 
 // The first ones, to see what is normal here, and the worst ones, in the order of time.
-std::vector<size_t> requests_worth_showing(const Json& requests) {
+std::vector<size_t> requests_worth_showing(const Figures& requests) {
   std::vector<size_t> order;
   for (size_t i = 0; i < requests.size(); ++i) order.push_back(i);
   if (order.size() <= kFirst + kWorst) return order;
@@ -228,7 +228,7 @@ std::vector<size_t> requests_worth_showing(const Json& requests) {
 }
 
 // Times that a probe tells apart beside the whole ("submit_us").
-std::vector<std::string> other_times(const Json& requests) {
+std::vector<std::string> other_times(const Figures& requests) {
   constexpr size_t kMost = 4;
   std::vector<std::string> keys;
   if (requests.empty() || !requests[0].is_object()) return keys;
@@ -246,11 +246,11 @@ std::vector<std::string> other_times(const Json& requests) {
 }  // namespace
 
 void print_probe(Page& page, const Names& names, const Report& report) {
-  const Json& probe = report.probe;
+  const Figures& probe = report.probe;
   if (!probe.is_object()) return;
   page.title("Probe");
   if (probe.contains("requests") && probe["requests"].is_array()) {
-    const Json& requests = probe["requests"];
+    const Figures& requests = probe["requests"];
     std::vector<std::string> others = other_times(requests);
     std::vector<Column> columns{{"request"}, {"at"}, {"time"}};
     for (const std::string& key : others) {
@@ -259,7 +259,7 @@ void print_probe(Page& page, const Names& names, const Report& report) {
     columns.push_back({"", kLeft, 0, true});
     Table table(std::move(columns));
     for (size_t index : requests_worth_showing(requests)) {
-      const Json& request = requests[index];
+      const Figures& request = requests[index];
       double us = number_at(request, "us");
       std::vector<std::string> cells{fmt::to_string(index + 1),
                                      fmt::format("{:.3f} s", number_at(request, "at_us") / 1e6),

@@ -69,6 +69,24 @@ TEST(Flush, WhoseWorkerGotNoCpu) {
                    "task.runnable 2000000 inferred"}));
 }
 
+// No other flush is sent while the record of a commit is written between its two flushes.
+TEST(Flush, WaitsForTheDataOfAnothersSequence) {
+  const TaskId worker{900, "kworker/0:1H"};
+  Events events;
+  events.call(kFio, wire::CALL_FDATASYNC, ms(100), ms(160));
+  events.wait(kFio, ms(100), ms(160), ms(160)).stack(FLUSH_STACK);
+  Events::member(events.flush(ms(90), ms(90), ms(105)), kJbd, ms(90), 54, true);
+  events.request(1, 5000, ms(105), ms(105), ms(145));
+  auto& flush = events.flush(ms(100), ms(145), ms(160));
+  flush.issuer = worker.wire();
+  Events::member(flush, kFio, ms(100));
+  Events::member(flush, kJbd, ms(145), 54, true);
+  model::Trace trace = events.trace(ms(0), ms(200));
+  // 5 ms for the rest of the flush before, 15 ms for its own
+  EXPECT_EQ(roots_of(only_stall(trace).roots),
+            (Lines{"device.write loop0 40000000 inferred", "device.flush loop0 20000000 measured"}));
+}
+
 TEST(Flush, OfAnotherDiskIsNeverBlamed) {
   Events events;
   events.call(kFio, wire::CALL_FDATASYNC, ms(100), ms(131));

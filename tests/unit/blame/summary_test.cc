@@ -91,6 +91,21 @@ TEST(Summary, CommitPhasesAddUpToTheTotal) {
   EXPECT_EQ(sum.phases_ns.at("total").count, 1U);
 }
 
+TEST(Summary, CountsTheSyncsThatShareACommit) {
+  Events events;
+  events.commit(7, kJbd, {0, ms(10), ms(11), ms(12), ms(13), ms(14), ms(19), ms(20)});
+  events.commit(8, kJbd, {0, ms(30), ms(31), ms(32), ms(33), ms(34), ms(39), ms(40)});
+  events.sync(kFio, ms(9), ms(21), 7, wire::SYNC_COMMIT_WOKE);
+  events.sync(kOther, ms(10), ms(22), 7, wire::SYNC_COMMIT_WOKE);
+  events.sync(kThird, ms(12), ms(13), 7);  // found it committed, or did not need it
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Summary summary = summarize(trace, {});
+  ASSERT_EQ(summary.commits.size(), 1U);
+  EXPECT_EQ(summary.commits[0].syncs.count, 2U);
+  EXPECT_DOUBLE_EQ(summary.commits[0].syncs.mean_ns, 1.0);
+  EXPECT_EQ(summary.commits[0].syncs.max_ns, 2U);
+}
+
 TEST(Summary, CountsFlushesAndTheirCallers) {
   Events events;
   auto& shared = events.flush(ms(10), ms(15), ms(35));

@@ -264,6 +264,19 @@ class Events {
     std::memcpy(throttle.cgroup[0], cgroup.data(), cgroup.size());
     return throttle;
   }
+  // A sync call that needed transaction `wanted_tid`.
+  wire::wire_sync& sync(const TaskId& task, uint64_t start_ns, uint64_t end_ns,
+                        uint32_t wanted_tid = 0, uint32_t flags = 0) {
+    auto& sync = syncs.emplace_back(event_of<wire::wire_sync>(wire::WIRE_SYNC));
+    sync.task = task.wire();
+    sync.start_ns = start_ns;
+    sync.end_ns = end_ns;
+    sync.dev = kPart;
+    sync.call = wire::CALL_FSYNC;
+    sync.wanted_tid = wanted_tid;
+    sync.flags = flags;
+    return sync;
+  }
   void slice(uint32_t cpu, const TaskId& task, uint64_t start_ns, uint64_t end_ns) {
     auto& slice = slices.emplace_back(event_of<wire::wire_slice>(wire::WIRE_SLICE));
     slice.cpu = cpu;
@@ -288,6 +301,7 @@ class Events {
     for (const auto& event : asyncs) all.push_back(bytes_of(event));
     for (const auto& event : freezes) all.push_back(bytes_of(event));
     for (const auto& event : throttles) all.push_back(bytes_of(event));
+    for (const auto& event : syncs) all.push_back(bytes_of(event));
     for (const auto& event : slices) all.push_back(bytes_of(event));
     return all;
   }
@@ -327,6 +341,7 @@ class Events {
   std::deque<wire::wire_async> asyncs;
   std::deque<wire::wire_freeze> freezes;
   std::deque<wire::wire_throttle> throttles;
+  std::deque<wire::wire_sync> syncs;
   std::deque<wire::wire_slice> slices;
 };
 

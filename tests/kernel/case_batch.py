@@ -1,0 +1,236 @@
+"""fsync batching: our fs_mark against the real one, every factor of the gain against counts taken
+outside the tool, and the knobs put back whatever happens."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+from lab import Disk, Folder, Skip, check, run, seed, tool, wait_until
+
+TRACING = "/sys/kernel/tracing"
+
+
+class KernelEvents:
+    """Some tracepoints of the kernel, recorded by ftrace in an instance of its own."""
+
+    def __init__(self, *events):
+        self.path = f"{TRACING}/instances/kt-{os.getpid()}"
+        self.events = events
+
+    def put(self, name, value):
+        with open(f"{self.path}/{name}", "w") as file:
+            file.write(value)
+
+    def __enter__(self):
+        os.mkdir(self.path)
+        self.put("trace_clock", "mono")
+        self.put("buffer_size_kb", "16384")
+        for event in self.events:
+            self.put(f"events/{event}/enable", "1")
+        return self
+
+    def times(self, event, dev):
+        """Nanoseconds of CLOCK_MONOTONIC of each, on the device MAJOR:MINOR."""
+        name = event.split("/")[1]
+        wanted = re.compile(rf"\s(\d+)\.(\d+): {name}: dev {dev.replace(':', ',')} ")
+        with open(f"{self.path}/trace") as file:
+            found = (wanted.search(line) for line in file)
+            return [int(match[1]) * 10**9 + int(match[2]) * 1000 for match in found if match]
+
+    def __exit__(self, *_):
+        for event in self.events:
+            self.put(f"events/{event}/enable", "0")
+        os.rmdir(self.path)
+
+
+def batch(folder, disk, *words, timeout=300):
+    path = folder.file("batch.json")
+    done = run(tool(), "batch", "--dir", disk.mountpoint, *words, "--json", path, timeout=timeout)
+    with open(path) as file:
+        return json.load(file), done.stdout
+
+
+def inside(times, windows):
+    return sum(1 for at in times
+               if any(w["start_monotonic_ns"] <= at <= w["end_monotonic_ns"] for w in windows))
+
+
+def near(what, ours, outside, share=0.02):
+    print(f"  {what}: {ours:.4g}, from outside {outside:.4g}")
+    check(abs(ours - outside) <= share * outside, f"{what} is {ours}, from outside {outside}")
+
+
+def batch_factors():
+    """Calls, commits and flushes counted by ftrace and by the disk give the same factors."""
+    rng = seed()
+    flush = f"{rng.uniform(3, 9):.2f}ms"
+    with Folder() as folder:
+        events = ("jbd2/jbd2_end_commit", "ext4/ext4_sync_file_enter")
+        with KernelEvents(*events) as kernel:
+            with Disk(folder, "slow", flush=flush) as disk:
+                report, text = batch(folder, disk, "-t", "1,3,6", "-n", "40", "-L", "2")
+                commits = kernel.times(events[0], disk.dev)
+                syncs = kernel.times(events[1], disk.dev)
+                truth = disk.truth_path
+            with open(truth) as file:
+                flushes = [int(line.split(",")[2]) for line in file if line.startswith("flush,")]
+        print(text)
+        check(report["schema"] == "stalltrace.batch/1", report["schema"])
+        check([r["threads"] for r in report["runs"]] == [1, 3, 6], "the ladder is not complete")
+        first = None
+        for one in report["runs"]:
+            print(f"{one['threads']} threads, flush {flush}")
+            made = inside(syncs, one["windows"])
+            check(made == 40 * 2 * one["threads"], f"the kernel saw {made} syncs")
+            check(sum(one["syncs"].values()) == made, f"syncs: {one['syncs']}, not {made}")
+            ended = inside(commits, one["windows"])
+            check(one["proc_commits"] == ended and
+                  one["commits"] + one["timer_commits"] == ended,
+                  f"commits: {one['commits']} + {one['timer_commits']}, /proc "
+                  f"{one['proc_commits']}, ftrace {ended}")
+            done = inside(flushes, one["windows"])
+            check(sum(one["flushes"].values()) == done == one["diskstats_flushes"],
+                  f"flushes: {one['flushes']}, diskstats {one['diskstats_flushes']}, disk {done}")
+            left_out = done - one["flushes"]["commit"] - one["flushes"]["sync"]
+            requests = ended - one["timer_commits"] + one["syncs"]["flush_only"]
+            seconds = one["elapsed_s"]
+            near("syncs per commit", one["syncs_per_commit"], made / requests)
+            near("commits per flush", one["commits_per_flush"], requests / (done - left_out))
+            near("flushes/s", one["flushes_per_s"], (done - left_out) / seconds)
+            near("the product", one["syncs_per_commit"] * one["commits_per_flush"] *
+                 one["flushes_per_s"], made / seconds)
+            first = first or one
+            if one is not first:
+                factors = one["factors"]
+                near("the gain's product", factors["commit_sharing"] * factors["flush_sharing"] *
+                     factors["flush_rate"], one["gain"], 0.001)
+                check(one["gain"] > 1.2, f"sharing gains nothing on a slow disk: {one['gain']}")
+
+
+def batch_external_journal():
+    """The log on a disk of its own: flushes of both disks, the file system's before the record."""
+    with Folder() as folder, Disk(folder, "log", flush="4ms", size="256m", mount=False) as log:
+        run("mke2fs", "-q", "-O", "journal_dev", "-b", "4096", log.device)
+        with Disk(folder, "data", flush="2ms",
+                  mkfs=("-b", "4096", "-J", f"device={log.device}")) as disk:
+            report, _ = batch(folder, disk, "-t", "1,4", "-n", "30", "-L", "1")
+            run("umount", disk.mountpoint)
+        check(len(report["devices"]) == 2, f"devices: {report['devices']}")
+        for one in report["runs"]:
+            check(sum(one["flushes"].values()) == one["diskstats_flushes"],
+                  f"flushes: {one['flushes']}, diskstats {one['diskstats_flushes']}")
+            check(sum(one["syncs"].values()) == 30 * one["threads"], f"syncs: {one['syncs']}")
+            # One on the data's disk, two for the record: the loop driver has no FUA.
+            per_commit = one["flushes"]["commit"] / max(one["commits"], 1)
+            check(2.5 < per_commit < 3.1, f"{per_commit} flushes per commit")
+
+
+def rate_of_fs_mark(directory, threads, files):
+    # It leaves its files: in a folder of their own they are removed.
+    os.mkdir(directory)
+    done = run("fs_mark", "-s", "20480", "-n", str(files), "-L", "2", "-t", str(threads), "-d",
+               directory, cwd=directory, timeout=120)
+    rows = [line.split() for line in done.stdout.splitlines() if re.match(r"\s+\d+\s+\d+\s", line)]
+    shutil.rmtree(directory)
+    check(len(rows) == 2, f"fs_mark printed {done.stdout}")
+    return statistics.mean(float(row[3]) for row in rows)
+
+
+def rate_of_ours(folder, directory, threads, files):
+    path = folder.file("fsmark.json")
+    done = run(tool(), "run", "fsmark", "-s", "20480", "-n", str(files), "-L", "2", "-t",
+               str(threads), "-d", directory, "--processes", "--json", path, timeout=120)
+    with open(path) as file:
+        workload = json.load(file)["workload"]
+    # An old script reads the table by position: the fourth number of each row.
+    rows = [line.split() for line in done.stdout.splitlines() if re.match(r"\s+\d+\s+\d+\s", line)]
+    table = [float(row[3]) for row in rows if len(row) >= 5]
+    ours = [row["files_per_s_sum"] for row in workload["iterations"]]
+    check(all(abs(a - b) < 0.06 for a, b in zip(table, ours)), f"table {table}, JSON {ours}")
+    return statistics.mean(ours)
+
+
+def fsmark_rates():
+    """As fast as the real fs_mark on a disk whose flush takes 20 ms, run in turn."""
+    if not shutil.which("fs_mark"):
+        raise Skip("fs_mark is not installed (package fsmark)")
+    with Folder() as folder, Disk(folder, "slow", flush="20ms") as disk:
+        for threads, files in ((1, 20), (4, 15), (8, 15)):
+            pairs = []
+            for turn in range(2):
+                theirs = rate_of_fs_mark(f"{disk.mountpoint}/f{turn}", threads, files)
+                ours = rate_of_ours(folder, disk.mountpoint, threads, files)
+                pairs.append((ours, theirs))
+            ratio = statistics.mean(ours / theirs for ours, theirs in pairs)
+            print(f"{threads} threads: {pairs}, ratio {ratio:.3f}")
+            check(0.9 <= ratio <= 1.1, f"{threads} threads: {ratio:.3f} of fs_mark's rate")
+
+
+def options_of(disk):
+    with open("/proc/self/mountinfo") as file:
+        for line in file:
+            words = line.split()
+            if words[4] == disk.mountpoint:
+                return words[5], words[-1]
+    return None
+
+
+def knob_verdicts():
+    """The batching sleep: not on a plain fsync's way, on a synchronous directory's."""
+    words = ("-t", "4", "-n", "40", "-L", "4", "-s", "4k", "--try", "max_batch_time=0,15000")
+    with Folder() as folder, Disk(folder, "slow", flush="3ms") as disk:
+        before = options_of(disk)
+        plain, _ = batch(folder, disk, *words)
+        synchronous, text = batch(folder, disk, *words, "--sync", "dirsync")
+        print(text)
+        check(options_of(disk) == before, f"options: {options_of(disk)}, before {before}")
+        for report, sleeps in ((plain, False), (synchronous, True)):
+            off, on = report["runs"]
+            check(off["knobs"] == {"max_batch_time": "0"}, f"knobs: {off['knobs']}")
+            check(off["batch_wait_us"]["count"] == 0, f"slept with 0: {off['batch_wait_us']}")
+            check((on["batch_wait_us"]["count"] > 0) == sleeps, f"{on['batch_wait_us']}")
+            verdict = next(v for v in report["verdicts"] if v["about"].startswith("knob"))
+            print(verdict)
+            low, high = verdict["ci95"]
+            check(low <= verdict["effect"] <= high, f"{verdict}")
+            if not sleeps:
+                check("no effect" in verdict["text"], verdict["text"])
+                continue
+            # It sleeps with the handle open, and the commit waits for open handles.
+            check(on["commit_handles_us"]["mean"] > off["commit_handles_us"]["mean"],
+                  f"open handles: {on['commit_handles_us']}, {off['commit_handles_us']}")
+            check(0 < on["batch_wait_us"]["mean"] <= 15000 * 1.5, f"{on['batch_wait_us']}")
+
+
+def knobs_put_back():
+    """Ctrl-C puts them back at once, kill -9 leaves it to the next start."""
+    words = ("-t", "2", "-n", "30", "-L", "9", "-s", "4k", "--try", "max_batch_time=7,8", "--try",
+             "barrier=0,1", "--quiet")
+    with Folder() as folder, Disk(folder, "slow", flush="2ms") as disk:
+        before = options_of(disk)
+        for stop in (signal.SIGINT, signal.SIGKILL):
+            process = subprocess.Popen([tool(), "batch", "--dir", disk.mountpoint, *words],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                       text=True)
+            wait_until(lambda: options_of(disk) != before, 30, "no knob was turned")
+            process.send_signal(stop)
+            _, err = process.communicate(timeout=60)
+            if stop == signal.SIGINT:
+                check(process.returncode == 0, f"exit {process.returncode}: {err}")
+            else:
+                check(options_of(disk) != before, "killed, and yet it put them back?")
+                time.sleep(1)
+                done = run(tool(), "batch", "--dir", disk.mountpoint, "-t", "1", "-n", "5", "-L",
+                           "1", "--quiet")
+                check("put back" in done.stderr, f"it says nothing: {done.stderr}")
+            check(options_of(disk) == before, f"options: {options_of(disk)}, before {before}")
+            left = [name for name in os.listdir(disk.mountpoint) if name != "lost+found"]
+            check(not left or stop == signal.SIGKILL, f"left behind: {left}")
+
+
+CASES = [batch_factors, batch_external_journal, fsmark_rates, knob_verdicts, knobs_put_back]

@@ -1,0 +1,137 @@
+#include "userspace/batching/tally.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/model/builder.h"
+#include "userspace/batching/figures.h"
+
+namespace stalltrace::batching {
+namespace {
+
+using namespace stalltrace::testing;  // NOLINT(google-build-using-namespace)
+
+constexpr TaskId kThread{80, "jbd2/loop0-8"};
+constexpr TaskId kOne{101, "one"};
+constexpr TaskId kTwo{102, "two"};
+constexpr TaskId kMkfs{103, "mkfs"};
+
+// Two syncs share commit 5, whose record takes two flushes; a third needs only a flush.
+Events two_share_a_commit() {
+  Events events;
+  auto& commit =
+      events.commit(5, kThread, {ms(10), ms(10), ms(11), ms(12), ms(13), ms(20), ms(44), ms(45)});
+  commit.requester = kOne.wire();
+  commit.average_ns = 30 * kMs;
+  events.sync(kOne, ms(9), ms(46), 5, wire::SYNC_COMMIT_WOKE);
+  events.sync(kTwo, ms(12), ms(46), 5, wire::SYNC_COMMIT_WOKE);
+  Events::member(events.flush(ms(20), ms(20), ms(30)), kThread, ms(20), 5, true);
+  Events::member(events.flush(ms(31), ms(31), ms(41)), kThread, ms(31), 5, true);
+  events.sync(kOne, ms(60), ms(72), 5).flush_ns = ms(61);
+  Events::member(events.flush(ms(61), ms(61), ms(71)), kOne, ms(61));
+  return events;
+}
+
+TEST(Tally, CountsEachSyncOnceUnderWhatItNeeded) {
+  Events events = two_share_a_commit();
+  events.sync(kTwo, ms(80), ms(81), 5);
+  events.sync(kTwo, ms(82), ms(84), 6, wire::SYNC_FAST_COMMIT);
+  events.sync(kTwo, ms(85), ms(95), 5, wire::SYNC_COMMIT_WOKE).flush_ns = ms(90);
+  Tally tally = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  EXPECT_EQ(tally.syncs.with_commit, 3U);
+  EXPECT_EQ(tally.syncs.own_flush, 1U);
+  EXPECT_EQ(tally.syncs.fast_commit, 1U);
+  EXPECT_EQ(tally.syncs.flush_only, 1U);
+  EXPECT_EQ(tally.syncs.nothing_to_do, 1U);
+  EXPECT_EQ(tally.syncs.all(), 6U);
+}
+
+TEST(Tally, AnotherFileSystemsSyncsAreNotOurs) {
+  Events events = two_share_a_commit();
+  events.sync(kTwo, ms(80), ms(81), 5, wire::SYNC_COMMIT_WOKE).dev = kDecoy;
+  Tally tally = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  EXPECT_EQ(tally.syncs.all(), 3U);
+}
+
+TEST(Tally, TellsFlushesByWhatAskedForThem) {
+  Events events = two_share_a_commit();
+  // The log's tail is moved on: a bare flush of the journal thread, before the record.
+  Events::member(events.flush(ms(14), ms(14), ms(15)), kThread, ms(14), 5, false);
+  Events::member(events.flush(ms(75), ms(75), ms(76)), kMkfs, ms(75));
+  // A commit's and a stranger's request in one flush: it is the commit's.
+  auto& shared = events.flush(ms(77), ms(77), ms(78));
+  Events::member(shared, kMkfs, ms(77));
+  Events::member(shared, kThread, ms(77), 5, true);
+  events.wait(kTwo, ms(86), ms(89), ms(89))
+      .stack({"submit_bio_wait", "blkdev_issue_flush", "jbd2_cleanup_journal_tail",
+              "__jbd2_log_wait_for_space", "add_transaction_credits"});
+  Events::member(events.flush(ms(86), ms(87), ms(88)), kTwo, ms(86));
+  Tally tally = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  auto count = [&](FlushOrigin origin) { return tally.flushes[static_cast<size_t>(origin)]; };
+  EXPECT_EQ(count(FlushOrigin::kCommit), 3U);
+  EXPECT_EQ(count(FlushOrigin::kSync), 1U);
+  EXPECT_EQ(count(FlushOrigin::kLogTail), 1U);
+  EXPECT_EQ(count(FlushOrigin::kCheckpoint), 1U);
+  EXPECT_EQ(count(FlushOrigin::kForeign), 1U);
+  EXPECT_EQ(count(FlushOrigin::kTimer), 0U);
+  EXPECT_EQ(tally.flushes_for_syncs(), 4U);
+}
+
+TEST(Tally, ATimersCommitThatNobodyWaitsForIsLeftOut) {
+  Events events;
+  events.commit(6, kThread, {ms(10), ms(10), ms(11), ms(12), ms(13), ms(20), ms(29), ms(30)});
+  Events::member(events.flush(ms(20), ms(20), ms(28)), kThread, ms(20), 6, true);
+  Tally alone = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  EXPECT_EQ(alone.commits, 0U);
+  EXPECT_EQ(alone.timer_commits, 1U);
+  EXPECT_EQ(alone.flushes[static_cast<size_t>(FlushOrigin::kTimer)], 1U);
+  events.sync(kOne, ms(15), ms(31), 6, wire::SYNC_COMMIT_WOKE);
+  Tally waited_for = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  EXPECT_EQ(waited_for.commits, 1U);
+  EXPECT_EQ(waited_for.flushes[static_cast<size_t>(FlushOrigin::kCommit)], 1U);
+}
+
+TEST(Tally, IdleIsWhereASyncWaitsAndNoFlushIsUnderWay) {
+  Tally tally = tally_of(two_share_a_commit().trace(ms(0), ms(100)), kPart, {kDisk});
+  // 9..20, 30..31, 41..46 of the two; 60..61, 71..72 of the third
+  EXPECT_EQ(tally.idle_ns, (std::vector<uint64_t>{11 * kMs, 1 * kMs, 5 * kMs, 1 * kMs, 1 * kMs}));
+}
+
+TEST(Figures, TheRateIsTheProductOfItsFactors) {
+  Tally tally = tally_of(two_share_a_commit().trace(ms(0), ms(100)), kPart, {kDisk});
+  tally.ns = 100 * kMs;
+  Rates rates = rates_of(tally);
+  EXPECT_DOUBLE_EQ(rates.syncs_per_s, 30);
+  EXPECT_DOUBLE_EQ(rates.flushes_per_s, 30);
+  EXPECT_DOUBLE_EQ(rates.syncs_per_commit.value(), 1.5);         // 3 for a commit and a flush
+  EXPECT_DOUBLE_EQ(rates.commits_per_flush.value(), 2.0 / 3.0);  // the record took two
+  EXPECT_DOUBLE_EQ(*rates.syncs_per_commit * *rates.commits_per_flush * rates.flushes_per_s,
+                   rates.syncs_per_s);
+}
+
+TEST(Figures, TheGainIsTheProductOfItsFactors) {
+  Tally one;
+  one.ns = kSecond;
+  one.syncs.with_commit = one.commits = 25;
+  one.flushes[0] = 50;
+  Tally eight = one;
+  eight.syncs.with_commit = 100;
+  eight.flushes[0] = 40;
+  Gain gain = gain_of(eight, one);
+  ASSERT_TRUE(gain.factors);
+  EXPECT_DOUBLE_EQ(gain.of_syncs, 4);
+  EXPECT_DOUBLE_EQ(gain.factors->commit_sharing, 4);
+  EXPECT_DOUBLE_EQ(gain.factors->flush_sharing, 1.25);
+  EXPECT_DOUBLE_EQ(gain.factors->flush_rate, 0.8);
+}
+
+TEST(Figures, AFactorThatDoesNotApplyIsSaid) {
+  Tally none;
+  none.ns = kSecond;
+  none.syncs.with_commit = none.commits = 25;
+  Gain gain = gain_of(none, none);
+  EXPECT_FALSE(gain.factors);
+  EXPECT_NE(gain.missing.find("no flush"), std::string::npos) << gain.missing;
+}
+
+}  // namespace
+}  // namespace stalltrace::batching

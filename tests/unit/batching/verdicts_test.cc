@@ -1,0 +1,91 @@
+#include "userspace/batching/verdicts.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace stalltrace::batching {
+namespace {
+
+// Worked by hand: logarithms ln 2, ln 2.2, ln 1.8; mean 0.68980, deviation 0.10038; t(2) = 4.303.
+TEST(Effect, IsTheGeometricMeanWithStudentsInterval) {
+  Effect effect = effect_of({20, 22, 18}, {10, 10, 10});
+  double mean = (std::log(2.0) + std::log(2.2) + std::log(1.8)) / 3;
+  EXPECT_NEAR(effect.ratio, std::exp(mean), 1e-9);
+  ASSERT_TRUE(effect.low);
+  EXPECT_NEAR(*effect.low, 1.5534, 0.001);
+  EXPECT_NEAR(*effect.high, 2.5579, 0.001);
+}
+
+TEST(Effect, PairsCancelWhatDrifts) {
+  Effect effect = effect_of({20, 40, 80}, {10, 20, 40});
+  EXPECT_DOUBLE_EQ(effect.ratio, 2);
+  EXPECT_NEAR(*effect.low, 2, 1e-9);
+  EXPECT_NEAR(*effect.high, 2, 1e-9);
+}
+
+TEST(Effect, OneLoopHasNoInterval) {
+  Effect effect = effect_of({30}, {10});
+  EXPECT_DOUBLE_EQ(effect.ratio, 3);
+  EXPECT_FALSE(effect.low);
+}
+
+TEST(Finding, NeedsTheWholeIntervalOnOneSide) {
+  EXPECT_EQ(finding_of({1.5, 1.2, 1.9}), Finding::kMore);
+  EXPECT_EQ(finding_of({0.7, 0.6, 0.9}), Finding::kLess);
+  EXPECT_EQ(finding_of({1.01, 0.97, 1.04}), Finding::kNone);
+  EXPECT_EQ(finding_of({1.1, 0.8, 1.5}), Finding::kUnclear);
+}
+
+Tally loop_of(uint64_t syncs, uint64_t commits, uint64_t flushes) {
+  Tally tally;
+  tally.ns = 1'000'000'000;
+  tally.files = syncs;
+  tally.syncs.with_commit = syncs;
+  tally.commits = commits;
+  tally.flushes[0] = flushes;
+  return tally;
+}
+
+const Verdict* about(const std::vector<Verdict>& verdicts, const std::string& what) {
+  for (const Verdict& verdict : verdicts) {
+    if (verdict.about == what) return &verdict;
+  }
+  return nullptr;
+}
+
+TEST(Verdicts, NameWhatTheGainComesFrom) {
+  std::vector<Rung> rungs{{.threads = 1,
+                           .setting = "",
+                           .reference = "",
+                           .loops = {loop_of(25, 25, 50), loop_of(25, 25, 50)}},
+                          {.threads = 8,
+                           .setting = "",
+                           .reference = "",
+                           .loops = {loop_of(100, 25, 50), loop_of(100, 25, 50)}}};
+  const auto verdicts = verdicts_of(rungs);
+  const Verdict* gain = about(verdicts, "gain of 8 threads");
+  ASSERT_NE(gain, nullptr);
+  EXPECT_DOUBLE_EQ(gain->effect.ratio, 4);
+  EXPECT_NE(gain->text.find("x4.00 by shared commits, x1.00 by shared flushes"), std::string::npos)
+      << gain->text;
+}
+
+TEST(Verdicts, NoEffectIsAVerdict) {
+  std::vector<Rung> rungs;
+  for (const char* setting : {"max_batch_time=0", "max_batch_time=15000"}) {
+    rungs.push_back(
+        {.threads = 4,
+         .setting = setting,
+         .reference = "max_batch_time=0",
+         .loops = {loop_of(100, 50, 100), loop_of(101, 50, 100), loop_of(99, 50, 100)}});
+  }
+  const auto verdicts = verdicts_of(rungs);
+  const Verdict* knob = about(verdicts, "knob max_batch_time=15000, 4 threads");
+  ASSERT_NE(knob, nullptr);
+  EXPECT_NE(knob->text.find("no effect"), std::string::npos) << knob->text;
+  EXPECT_EQ(about(verdicts, "knob max_batch_time=0, 4 threads"), nullptr);
+}
+
+}  // namespace
+}  // namespace stalltrace::batching

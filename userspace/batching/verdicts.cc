@@ -1,0 +1,238 @@
+#include "userspace/batching/verdicts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+
+#include "userspace/base/units.h"
+#include "userspace/batching/figures.h"
+
+namespace stalltrace::batching {
+namespace {
+
+// Two-sided 95 % quantiles of Student's t by degrees of freedom, from 1.
+double t_quantile(size_t freedom) {
+  constexpr std::array kQuantiles{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
+                                  2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
+  return freedom <= kQuantiles.size() ? kQuantiles[freedom - 1] : 2.0;
+}
+
+std::vector<double> sync_rates(const Rung& rung) {
+  std::vector<double> rates;
+  for (const Tally& loop : rung.loops) {
+    // An operation that is synchronous by itself makes files, and no sync call of its own.
+    Rates all = rates_of(loop);
+    rates.push_back(all.syncs_per_s > 0 ? all.syncs_per_s : all.files_per_s);
+  }
+  return rates;
+}
+
+std::string interval(const Effect& effect) {
+  if (!effect.low) return "one loop only: no interval";
+  return fmt::format("95 % interval {:.3g} to {:.3g}", *effect.low, *effect.high);
+}
+
+std::string threads_text(unsigned threads) {
+  return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
+}
+
+std::string under(const std::string& setting) {
+  return setting.empty() ? "" : " with " + setting;
+}
+
+Verdict gain_verdict(const Rung& rung, const Rung& first) {
+  Verdict verdict;
+  verdict.about = fmt::format("gain of {}{}", threads_text(rung.threads), under(rung.setting));
+  verdict.effect = effect_of(sync_rates(rung), sync_rates(first));
+  Gain gain = gain_of(rung.sum(), first.sum());
+  double times = verdict.effect.ratio;
+  std::string because = gain.factors ? fmt::format(
+                                           "x{:.2f} by shared commits, x{:.2f} by shared flushes, "
+                                           "x{:.2f} by the rate of flushes",
+                                           gain.factors->commit_sharing,
+                                           gain.factors->flush_sharing, gain.factors->flush_rate)
+                                     : gain.missing;
+  switch (finding_of(verdict.effect)) {
+    case Finding::kMore:
+      verdict.text =
+          fmt::format("{} threads sync {:.2f} times as often as {}: {} ({})", rung.threads, times,
+                      first.threads, because, interval(verdict.effect));
+      break;
+    case Finding::kLess:
+      verdict.text =
+          fmt::format("{} threads sync only {:.2f} times as often as {}: {} ({})", rung.threads,
+                      times, first.threads, because, interval(verdict.effect));
+      break;
+    case Finding::kNone:
+      verdict.text = fmt::format("{} threads sync as often as {}: nothing is gained ({})",
+                                 rung.threads, first.threads, interval(verdict.effect));
+      break;
+    case Finding::kUnclear:
+      verdict.text = fmt::format(
+          "{} threads sync {:.2f} times as often as {}, but the loops "
+          "differ too much to be sure ({}): more loops (-L) would tell",
+          rung.threads, times, first.threads, interval(verdict.effect));
+      break;
+  }
+  return verdict;
+}
+
+Verdict waiting_verdict(const Rung& rung) {
+  std::vector<double> shares;
+  for (const Tally& loop : rung.loops) shares.push_back(idle_share(loop));
+  Verdict verdict;
+  verdict.about =
+      fmt::format("time lost to waiting, {}{}", threads_text(rung.threads), under(rung.setting));
+  double mean = std::accumulate(shares.begin(), shares.end(), 0.0) /
+                static_cast<double>(std::max<size_t>(shares.size(), 1));
+  verdict.effect.ratio = mean;
+  verdict.text = fmt::format("{:.1f} % of the time a sync waited and the device executed no flush",
+                             100 * mean);
+  return verdict;
+}
+
+std::string mean_time(const std::vector<uint64_t>& values) {
+  if (values.empty()) return "0 s";
+  return format_time(std::accumulate(values.begin(), values.end(), uint64_t{0}) / values.size());
+}
+
+Verdict knob_verdict(const Rung& rung, const Rung& reference) {
+  Verdict verdict;
+  verdict.about = fmt::format("knob {}, {}", rung.setting, threads_text(rung.threads));
+  verdict.effect = effect_of(sync_rates(rung), sync_rates(reference));
+  std::string what = "against " + reference.setting;
+  switch (finding_of(verdict.effect)) {
+    case Finding::kMore:
+    case Finding::kLess:
+      verdict.text = fmt::format("{}: {:.2f} times as many a second ({})", what,
+                                 verdict.effect.ratio, interval(verdict.effect));
+      break;
+    case Finding::kNone:
+      verdict.text = fmt::format("{}: no effect ({})", what, interval(verdict.effect));
+      break;
+    case Finding::kUnclear:
+      verdict.text = fmt::format("{}: no effect that these loops could show ({})", what,
+                                 interval(verdict.effect));
+      break;
+  }
+  Tally ours = rung.sum();
+  Tally theirs = reference.sum();
+  if (!ours.batch_wait_ns.empty() || !theirs.batch_wait_ns.empty()) {
+    verdict.text += fmt::format(
+        "; {} calls slept {} for others to join (before: {}, {}), commits waited {} for open "
+        "handles (before: {})",
+        ours.batch_wait_ns.size(), mean_time(ours.batch_wait_ns), theirs.batch_wait_ns.size(),
+        mean_time(theirs.batch_wait_ns), mean_time(ours.handles_ns), mean_time(theirs.handles_ns));
+  }
+  return verdict;
+}
+
+// The whole ladder in one sentence: from its first rung to its best.
+Verdict ladder_verdict(const std::vector<const Rung*>& ladder) {
+  const Rung& first = *ladder.front();
+  const Rung* best = ladder.back();
+  double most = 0;
+  for (const Rung* rung : ladder) {
+    double times = effect_of(sync_rates(*rung), sync_rates(first)).ratio;
+    if (times > most) {
+      most = times;
+      best = rung;
+    }
+  }
+  Verdict verdict;
+  verdict.about = "batching" + under(first.setting);
+  verdict.effect = effect_of(sync_rates(*best), sync_rates(first));
+  Gain gain = gain_of(best->sum(), first.sum());
+  double shared = gain.factors ? gain.factors->commit_sharing * gain.factors->flush_sharing : 1;
+  if (!gain.factors) {
+    verdict.text = gain.missing;
+  } else if (finding_of(verdict.effect) != Finding::kMore) {
+    verdict.text = "there is none to win: more threads do not sync more often";
+  } else if (shared > 1.1) {
+    verdict.text = fmt::format(
+        "it wins on this device: {} sync {:.1f} times as often as {}, x{:.2f} "
+        "of it by sharing ({})",
+        threads_text(best->threads), verdict.effect.ratio, threads_text(first.threads), shared,
+        interval(verdict.effect));
+  } else {
+    verdict.text = fmt::format(
+        "more threads sync {:.1f} times as often, but not by sharing (x{:.2f}): "
+        "the device takes more at once ({})",
+        verdict.effect.ratio, shared, interval(verdict.effect));
+  }
+  return verdict;
+}
+
+const Rung* find(const std::vector<Rung>& rungs, unsigned threads, const std::string& setting) {
+  for (const Rung& rung : rungs) {
+    if (rung.threads == threads && rung.setting == setting) return &rung;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Tally Rung::sum() const {
+  Tally all;
+  for (const Tally& loop : loops) all += loop;
+  return all;
+}
+
+Effect effect_of(const std::vector<double>& run, const std::vector<double>& reference) {
+  std::vector<double> logs;
+  for (size_t i = 0; i < run.size() && i < reference.size(); ++i) {
+    if (run[i] > 0 && reference[i] > 0) logs.push_back(std::log(run[i] / reference[i]));
+  }
+  Effect effect;
+  if (logs.empty()) return effect;
+  auto count = static_cast<double>(logs.size());
+  double mean = std::accumulate(logs.begin(), logs.end(), 0.0) / count;
+  effect.ratio = std::exp(mean);
+  if (logs.size() < 2) return effect;
+  double squares = 0;
+  for (double value : logs) squares += (value - mean) * (value - mean);
+  double half = t_quantile(logs.size() - 1) * std::sqrt(squares / (count - 1) / count);
+  effect.low = std::exp(mean - half);
+  effect.high = std::exp(mean + half);
+  return effect;
+}
+
+Finding finding_of(const Effect& effect) {
+  constexpr double kNothing = 0.05;
+  double low = effect.low.value_or(effect.ratio);
+  double high = effect.high.value_or(effect.ratio);
+  if (low > 1 - kNothing && high < 1 + kNothing) return Finding::kNone;
+  if (low > 1) return Finding::kMore;
+  if (high < 1) return Finding::kLess;
+  return Finding::kUnclear;
+}
+
+std::vector<Verdict> verdicts_of(const std::vector<Rung>& rungs) {
+  std::vector<Verdict> verdicts;
+  std::vector<std::string> settings;
+  for (const Rung& rung : rungs) {
+    if (std::find(settings.begin(), settings.end(), rung.setting) != settings.end()) continue;
+    settings.push_back(rung.setting);
+    std::vector<const Rung*> ladder;
+    for (const Rung& other : rungs) {
+      if (other.setting == rung.setting) ladder.push_back(&other);
+    }
+    if (ladder.size() > 1) verdicts.push_back(ladder_verdict(ladder));
+  }
+  for (const Rung& rung : rungs) {
+    const Rung& first = *std::find_if(rungs.begin(), rungs.end(), [&](const Rung& other) {
+      return other.setting == rung.setting;
+    });
+    if (&first != &rung) verdicts.push_back(gain_verdict(rung, first));
+    verdicts.push_back(waiting_verdict(rung));
+    if (rung.setting == rung.reference) continue;
+    const Rung* reference = find(rungs, rung.threads, rung.reference);
+    if (reference != nullptr) verdicts.push_back(knob_verdict(rung, *reference));
+  }
+  return verdicts;
+}
+
+}  // namespace stalltrace::batching

@@ -1,0 +1,266 @@
+// `stalltrace batch`: what sharing commits and flushes gains on this device.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "userspace/base/error.h"
+#include "userspace/base/units.h"
+#include "userspace/base/version.h"
+#include "userspace/cli/assemble.h"
+#include "userspace/cli/commands.h"
+#include "userspace/cli/output.h"
+#include "userspace/cli/run_load.h"
+#include "userspace/cli/scenario_options.h"
+#include "userspace/cli/signals.h"
+#include "userspace/cli/tracing.h"
+#include "userspace/kernel/capabilities.h"
+#include "userspace/kernel/knobs.h"
+#include "userspace/report/batch.h"
+#include "workloads/layout.h"
+#include "workloads/process.h"
+
+namespace stalltrace::cli {
+namespace {
+
+using batching::Rung;
+using batching::Tally;
+using kernel::Device;
+
+struct BatchWords {
+  FsmarkOptions load;
+  std::vector<unsigned> threads{1, 2, 4, 8, 16, 32};
+  std::vector<std::string> trials;
+  std::string json;
+  bool quiet = false;
+};
+
+// One setting of one knob; none: the file system as it is.
+struct Setting {
+  std::string knob, value;
+  std::string reference;  // the knob's first value
+
+  [[nodiscard]] std::string name() const { return knob.empty() ? "" : knob + "=" + value; }
+};
+
+std::vector<Setting> settings_of(const std::vector<std::string>& trials) {
+  std::vector<Setting> settings;
+  for (const std::string& text : trials) {
+    kernel::KnobTrial trial = kernel::parse_knob_trial(text);
+    for (const std::string& value : trial.values) {
+      settings.push_back({trial.name, value, trial.name + "=" + trial.values.front()});
+    }
+  }
+  if (settings.empty()) settings.emplace_back();
+  return settings;
+}
+
+class Batch {
+ public:
+  Batch(const BatchWords& words, StopSignals& signals)
+      : words_(words),
+        signals_(signals),
+        directory_(words.load.dirs.front()),
+        devices_(devices_for_path(directory_)),
+        knobs_(devices_.front()),
+        settings_(settings_of(words.trials)) {
+    if (devices_.front().fs != "ext4" || !devices_.front().has_journal) {
+      throw usage_error("{} is {}: batching is counted on ext4 with a journal", directory_,
+                        devices_.front().fs == "ext4" ? "ext4 without one" : devices_.front().fs);
+    }
+    for (const Setting& setting : settings_) {
+      for (unsigned threads : words_.threads) {
+        rungs_.push_back({.threads = threads,
+                          .setting = setting.name(),
+                          .reference = setting.reference,
+                          .loops = {}});
+      }
+    }
+  }
+
+  // Until the end, or until it is stopped: what was gathered is there.
+  void run() {
+    for (unsigned loop = 0; loop < words_.load.loops; ++loop) {
+      for (size_t i = 0; i < settings_.size(); ++i) {
+        // Another one begins each loop, so that none always runs on the older file system.
+        size_t turn = (i + loop) % settings_.size();
+        if (!settings_[turn].knob.empty()) knobs_.set(settings_[turn].knob, settings_[turn].value);
+        note_bounds(settings_[turn].name());
+        for (size_t step = 0; step < words_.threads.size(); ++step) {
+          show(loop, step);
+          std::optional<Tally> tally = run_once(words_.threads[step]);
+          if (!tally) return;
+          rungs_[turn * words_.threads.size() + step].loops.push_back(std::move(*tally));
+        }
+        knobs_.restore();
+      }
+    }
+  }
+
+  [[nodiscard]] report::BatchReport report() const {
+    kernel::Capabilities host = kernel::detect_capabilities();
+    report::BatchReport report;
+    report.version = STALLTRACE_VERSION;
+    report.kernel = host.release;
+    report.arch = host.arch;
+    report.cpus = host.cpus;
+    report.command = command_line();
+    report::Report with_devices;
+    add_devices(with_devices, devices_);
+    report.devices = with_devices.devices;
+    report.work = fmt::format("{} files of {} per thread and loop, {} loops, {}", words_.load.files,
+                              format_size(parse_size(words_.load.file_size, "-s")),
+                              words_.load.loops, words_.load.sync);
+    for (const Rung& rung : rungs_) {
+      if (!rung.loops.empty()) report.rungs.push_back(rung);
+    }
+    report.batch_bounds_us = bounds_us_;
+    if (!losses_.empty()) report.notes.push_back(losses_);
+    report.verdicts = batching::verdicts_of(report.rungs);
+    return report;
+  }
+
+ private:
+  void show(unsigned loop, size_t step) {
+    size_t per_loop = settings_.size() * words_.threads.size();
+    ++runs_;
+    show_progress(fmt::format("run {} of {}: loop {}, {} threads", runs_,
+                              per_loop * words_.load.loops, loop + 1, words_.threads[step]));
+  }
+
+  void note_bounds(const std::string& setting) {
+    for (const Device& device : devices_for_path(directory_)) {
+      if (device.kdev != devices_.front().kdev) continue;
+      kernel::BatchBounds bounds = kernel::batch_bounds(device.options);
+      bounds_us_[setting] = {bounds.min_us, bounds.max_us};
+    }
+  }
+
+  std::optional<Tally> run_once(unsigned threads) {
+    FsmarkOptions options = words_.load;
+    options.threads = threads;
+    options.loops = 1;
+    workloads::Scenario scenario = make_scenario(options);
+    workloads::WorkloadProcess load(scenario);
+    Tracing tracing(
+        {.devices = devices_, .threshold_ns = kNoStalls, .disabled_hooks = {}, .only_pid = {}});
+    bool ready = load.prepare([this](uint64_t, uint64_t) { return !signals_.stop_requested(); });
+    if (!ready || signals_.stop_requested()) return std::nullopt;
+    tracing.open_window();
+    load.start();
+    bool complete = wait_for_load(load, signals_);
+    tracing.close_window();
+    const workloads::WorkloadResult& result = load.result();
+    if (result.errors > 0) throw failed_error("the load failed: {}", result.first_error);
+    load.finish();
+    if (!complete) return std::nullopt;
+    return tally_of_run(tracing, result);
+  }
+
+  Tally tally_of_run(Tracing& tracing, const workloads::WorkloadResult& result) {
+    std::vector<uint32_t> disks;
+    for (const Device& device : devices_) {
+      if (std::find(disks.begin(), disks.end(), device.disk) == disks.end()) {
+        disks.push_back(device.disk);
+      }
+    }
+    Tally tally = batching::tally_of(tracing.sealed_trace(), devices_.front().kdev, disks);
+    const nlohmann::json& iteration = result.workload.at("iterations").at(0);
+    tally.ns = static_cast<uint64_t>(iteration.at("elapsed_s").get<double>() * 1e9);
+    tally.files = result.workload.at("files_written");
+    OutsideCounts outside = tracing.outside_growth();
+    for (const auto& [dev, commits] : outside.transactions) tally.proc_commits += commits;
+    for (const auto& [disk, flushes] : outside.flushes) tally.diskstats_flushes += flushes;
+    if (uint64_t lost = tracing.lost_events(); lost > 0) {
+      losses_ =
+          fmt::format("{} events were lost in a run: the counts from inside are too low", lost);
+    }
+    return tally;
+  }
+
+  // Single calls do not matter here, only the sums.
+  static constexpr uint64_t kNoStalls = 3'600'000'000'000;
+
+  const BatchWords& words_;
+  StopSignals& signals_;
+  std::string directory_;
+  std::vector<Device> devices_;
+  kernel::Knobs knobs_;
+  std::vector<Setting> settings_;
+  std::vector<Rung> rungs_;
+  std::map<std::string, std::pair<uint64_t, uint64_t>> bounds_us_;
+  std::string losses_;
+  size_t runs_ = 0;
+};
+
+int batch(const BatchWords& words) {
+  if (!words.json.empty()) check_writable(words.json, "--json");
+  workloads::check_directory(words.load.dirs.front());
+  for (unsigned threads : words.threads) {
+    FsmarkOptions options = words.load;
+    options.threads = threads;
+    make_scenario(options);  // says what is wrong with it
+  }
+  for (const std::string& line : kernel::restore_leftover_knobs()) say(line);
+  StopSignals signals;
+  Batch batch(words, signals);
+  int status = 0;
+  std::string broken;
+  try {
+    batch.run();
+  } catch (const Error& error) {
+    broken = error.what();
+  }
+  clear_progress();
+  report::BatchReport report = batch.report();
+  if (!broken.empty()) report.notes.insert(report.notes.begin(), broken);
+  if (!words.quiet && words.json != "-") {
+    write_text("-", "", report::to_text(report, terminal_style()));
+  }
+  if (!words.json.empty()) {
+    write_text(words.json, "--json", report::to_json(report).dump(1) + "\n");
+  }
+  if (!broken.empty()) throw failed_error("{}", broken);
+  return status;
+}
+
+}  // namespace
+
+void add_batch_command(CLI::App& app, int& status) {
+  auto words = std::make_shared<BatchWords>();
+  words->load.files = 500;
+  words->load.loops = 5;
+  words->load.file_size = "20480";
+  CLI::App* command =
+      app.add_subcommand("batch", "what sharing commits and flushes gains on this device");
+  add_fsmark_options(*command, words->load);
+  command->remove_option(command->get_option("-t"));
+  command->add_option("-t,--threads", words->threads, "The ladder of thread counts")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->capture_default_str();
+  command
+      ->add_option("--try", words->trials,
+                   "Turn a knob and compare each value with the first: max_batch_time, "
+                   "min_batch_time (us), commit, barrier, lazytime, dioread_nolock, data, "
+                   "fast_commit, write_cache, scheduler, wbt_lat_usec; repeatable, put back "
+                   "afterwards")
+      ->type_name("KNOB=V1,V2")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command->add_option("--json", words->json, "write the analysis as JSON (- for standard output)")
+      ->type_name("FILE")
+      ->check(kNamed);
+  command->add_flag("--quiet", words->quiet, "no text report");
+  command->footer(
+      "Runs fs_mark's work with each number of threads, traces it, and tells how much of the gain "
+      "is\nshared commits, how much shared flushes, and what is lost in waiting.\n\n"
+      "Examples:\n"
+      "  stalltrace batch --dir /mnt/test\n"
+      "  stalltrace batch --dir /mnt/test -t 1,4,8 -n 200 -L 5 --json b.json\n"
+      "  stalltrace batch --dir /mnt/test --sync dirsync --try max_batch_time=0,15000");
+  command->callback([words, &status] { status = batch(*words); });
+}
+
+}  // namespace stalltrace::cli

@@ -1,0 +1,184 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "userspace/base/units.h"
+#include "userspace/batching/figures.h"
+#include "userspace/report/batch.h"
+#include "userspace/report/clean_text.h"
+#include "userspace/report/page.h"
+
+namespace stalltrace::report {
+namespace {
+
+using batching::FlushOrigin;
+using batching::Rung;
+using batching::Tally;
+using enum report::Column::Align;
+
+std::string number(double value) {
+  return fmt::format("{:.{}f}", value, value < 10 ? 2 : value < 1000 ? 1 : 0);
+}
+
+std::string or_none(const std::optional<double>& value) {
+  return value ? number(*value) : "-";
+}
+
+std::string time_of(const model::Dist& dist, uint64_t ns) {
+  return dist.count > 0 ? format_time(ns) : "-";
+}
+
+std::string mean_time(const std::vector<uint64_t>& samples) {
+  model::Dist dist = model::dist_of_samples(samples);
+  return time_of(dist, static_cast<uint64_t>(dist.mean_ns));
+}
+
+const Rung& first_of(const std::vector<Rung>& rungs, const std::string& setting) {
+  return *std::find_if(rungs.begin(), rungs.end(),
+                       [&](const Rung& rung) { return rung.setting == setting; });
+}
+
+// The setting and the thread count come first in every table.
+std::vector<report::Column> beginning() {
+  return {{"setting", kLeft}, {"threads"}};
+}
+
+void print_gains(Page& page, const BatchReport& report) {
+  page.title("What more threads gain, and by what: gain = commits x flushes x rate");
+  std::vector<report::Column> columns = beginning();
+  for (const char* title : {"files/s", "syncs/s", "gain", "shared commits", "shared flushes"}) {
+    columns.push_back({title});
+  }
+  columns.push_back({"flush rate"});
+  Table table(std::move(columns));
+  for (const Rung& rung : report.rungs) {
+    Tally tally = rung.sum();
+    batching::Rates rates = batching::rates_of(tally);
+    batching::Gain gain = batching::gain_of(tally, first_of(report.rungs, rung.setting).sum());
+    auto factor = [&](double batching::Factors::*which) {
+      return gain.factors ? fmt::format("x{:.2f}", (*gain.factors).*which) : "-";
+    };
+    table.row({rung.setting, fmt::to_string(rung.threads), number(rates.files_per_s),
+               number(rates.syncs_per_s), fmt::format("x{:.2f}", gain.of_syncs),
+               factor(&batching::Factors::commit_sharing),
+               factor(&batching::Factors::flush_sharing), factor(&batching::Factors::flush_rate)});
+  }
+  table.print(page);
+}
+
+void print_sharing(Page& page, const BatchReport& report) {
+  page.title("How much is shared: syncs/s = syncs per commit x commits per flush x flushes/s");
+  std::vector<report::Column> columns = beginning();
+  for (const char* title : {"syncs/commit", "commits/flush", "flushes/s"}) {
+    columns.push_back({title});
+  }
+  columns.push_back({"no flush runs"});
+  columns.push_back({"free flushes", kRight, 2});
+  columns.push_back({"all share", kRight, 1});
+  Table table(std::move(columns));
+  for (const Rung& rung : report.rungs) {
+    Tally tally = rung.sum();
+    batching::Rates rates = batching::rates_of(tally);
+    batching::Ceilings ceilings = batching::ceilings_of(tally, rung.threads);
+    auto per_s = [](const std::optional<double>& value) {
+      return value ? number(*value) + "/s" : std::string("-");
+    };
+    table.row({rung.setting, fmt::to_string(rung.threads), or_none(rates.syncs_per_commit),
+               or_none(rates.commits_per_flush), number(rates.flushes_per_s),
+               fmt::format("{:.1f} %", 100 * batching::idle_share(tally)),
+               per_s(ceilings.free_flushes), per_s(ceilings.perfect_sharing)});
+  }
+  table.print(page);
+  page.wrapped(2, 2,
+               {{"no flush runs: the share of time in which a sync waits and no flush is in "
+                 "the device. free flushes: syncs/s if flushes took no time. all share: if "
+                 "every commit served every thread.",
+                 Ink::kDim}});
+}
+
+void print_costs(Page& page, const BatchReport& report) {
+  page.title("What it costs");
+  std::vector<report::Column> columns = beginning();
+  for (const char* title : {"sync p50", "p99", "max", "commit", "open handles", "flush"}) {
+    columns.push_back({title});
+  }
+  columns.push_back({"batching sleep", kRight, 1});
+  Table table(std::move(columns));
+  for (const Rung& rung : report.rungs) {
+    Tally tally = rung.sum();
+    model::Dist sync = model::dist_of_samples(tally.sync_ns);
+    table.row({rung.setting, fmt::to_string(rung.threads), time_of(sync, sync.p50_ns),
+               time_of(sync, sync.p99_ns), time_of(sync, sync.max_ns), mean_time(tally.commit_ns),
+               mean_time(tally.handles_ns), mean_time(tally.flush_ns),
+               mean_time(tally.batch_wait_ns)});
+  }
+  table.print(page);
+}
+
+void print_counts(Page& page, const BatchReport& report) {
+  page.title("Syncs by what they needed, flushes by what asked for them");
+  std::vector<report::Column> columns = beginning();
+  columns.push_back({"commit"});
+  columns.push_back({"fast", kRight, 4});
+  columns.push_back({"flush only"});
+  columns.push_back({"nothing", kRight, 3});
+  columns.push_back({"own flush", kRight, 4});
+  columns.push_back({"commits (/proc)"});
+  columns.push_back({"flushes: commit"});
+  columns.push_back({"sync"});
+  columns.push_back({"other", kRight, 1});
+  columns.push_back({"diskstats", kRight, 2});
+  Table table(std::move(columns));
+  for (const Rung& rung : report.rungs) {
+    Tally tally = rung.sum();
+    uint64_t other = 0;
+    for (size_t i = 2; i < batching::kFlushOrigins; ++i) other += tally.flushes[i];
+    auto flushes = [&](FlushOrigin origin) {
+      return fmt::to_string(tally.flushes[static_cast<size_t>(origin)]);
+    };
+    table.row({rung.setting, fmt::to_string(rung.threads), fmt::to_string(tally.syncs.with_commit),
+               fmt::to_string(tally.syncs.fast_commit), fmt::to_string(tally.syncs.flush_only),
+               fmt::to_string(tally.syncs.nothing_to_do), fmt::to_string(tally.syncs.own_flush),
+               fmt::format("{} ({})", tally.commits + tally.timer_commits, tally.proc_commits),
+               flushes(FlushOrigin::kCommit), flushes(FlushOrigin::kSync), fmt::to_string(other),
+               fmt::to_string(tally.diskstats_flushes)});
+  }
+  table.print(page);
+}
+
+void print_verdicts(Page& page, const BatchReport& report, bool utf8) {
+  page.title("Verdicts");
+  for (const batching::Verdict& verdict : report.verdicts) {
+    page.wrapped(2, 4,
+                 {{printable(verdict.about, utf8) + ": ", Ink::kCyan},
+                  {printable(verdict.text, utf8), Ink::kPlain}});
+  }
+}
+
+}  // namespace
+
+std::string to_text(const BatchReport& report, const TextStyle& style) {
+  Page page(style);
+  page.wrapped(0, 2,
+               {{fmt::format("fsync batching on Linux {} ({}, {} CPUs): {}", report.kernel,
+                             report.arch, report.cpus, printable(report.work, style.utf8)),
+                 Ink::kPlain}});
+  for (const DeviceInfo& device : report.devices) {
+    std::string text = fmt::format("{}: {} {}", device.name,
+                                   device.fs.empty() ? "the journal" : device.fs, device.options);
+    if (!device.write_cache.empty()) text += ", write cache: " + device.write_cache;
+    page.wrapped(2, 4, {{printable(text, style.utf8), Ink::kPlain}});
+  }
+  for (const std::string& note : report.notes) {
+    page.wrapped(2, 4, {{printable(note, style.utf8), Ink::kYellow}});
+  }
+  if (report.rungs.empty()) return page.take();
+  print_gains(page, report);
+  print_sharing(page, report);
+  print_costs(page, report);
+  print_counts(page, report);
+  print_verdicts(page, report, style.utf8);
+  return page.take();
+}
+
+}  // namespace stalltrace::report
