@@ -5,6 +5,7 @@
 #include "bpf/flush.bpf.h"
 #include "bpf/async.bpf.h"
 #include "bpf/journal.bpf.h"
+#include "bpf/waits.bpf.h"
 
 /* blk-throttle hands a bio that it held back to the block layer from a kernel worker. */
 static __always_inline bool is_released_by_throttle(void)
@@ -67,9 +68,19 @@ static __always_inline void count_ordered_data(struct bio *bio)
 static __always_inline void know_worker(struct bio *bio)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
+	struct task_state *state;
 
-	if ((task->flags & PF_KTHREAD) && !state_of(task) && traced_slot(bio_disk(bio)))
-		make_current_state();
+	if (!(task->flags & PF_KTHREAD))
+		return;
+	state = state_of(task);
+	if ((state && state->sends_io && !state->idle_unsent) || !traced_slot(bio_disk(bio)))
+		return;
+	if (!state)
+		state = make_current_state();
+	if (!state)
+		return;
+	state->sends_io = 1;
+	send_idling(state);
 }
 
 SEC("tp_btf/block_bio_queue")

@@ -106,6 +106,7 @@ static __always_inline void begin_call(struct task_state *state, u32 call, u32 s
 	state->wanted = 0;
 	state->slots = 0;
 	state->asleep = 0;
+	state->idle_unsent = 0;
 }
 
 static __always_inline void read_path(struct wire_call *event, struct task_state *state)
@@ -213,7 +214,7 @@ static __always_inline void end_call(struct task_state *state, s64 result)
 	/* A call by name whose file system was never entered concerns no traced device; sync and
 	 * the like concern all. */
 	if (!state->dev_slot && state->call != CALL_SYNC && !knob &&
-	    (took < config.threshold_ns || !find_named_device(state, task))) {
+	    ((took < config.threshold_ns && !state->wanted) || !find_named_device(state, task))) {
 		forget_call(state);
 		return;
 	}

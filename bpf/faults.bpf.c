@@ -38,11 +38,12 @@ int BPF_PROG(mm_filemap_add_to_page_cache, struct folio *folio)
 	return 0;
 }
 
-/* A worker of io_uring is born; in process context, unlike its first wake-up. */
+/* A worker of io_uring or a thread of the kernel's own is born; in process context, unlike its
+ * first wake-up. */
 SEC("tp_btf/task_newtask")
 int BPF_PROG(task_newtask, struct task_struct *task)
 {
-	if (!window_open || !(task->flags & PF_IO_WORKER))
+	if (!window_open || !(task->flags & (PF_IO_WORKER | PF_KTHREAD)))
 		return 0;
 	if (!bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))
 		count_loss(LOSS_TASK_STORAGE);

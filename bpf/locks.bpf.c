@@ -2,6 +2,8 @@
 /* Contended locks: which lock, which inode's, who has it. From 5.19 on. */
 #include "bpf/state.bpf.h"
 
+#define XFS_SUPER_MAGIC 0x58465342
+
 /* The owner word: a task pointer with flags in its low bits (kernel/locking/rwsem.c: bit 0 the
  * owner is a reader; kernel/locking/mutex.c: bits 0-2 waiters, handoff, pickup). */
 static __always_inline void read_owner(struct task_state *state, u64 owner_addr)
@@ -29,6 +31,30 @@ static __always_inline void find_inode(struct task_state *state, u64 rwsem)
 		return;
 	state->lock_ino = BPF_CORE_READ(inode, i_ino);
 	state->lock_dev = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
+/* XFS locks its metadata buffers by semaphores, which know no owner: before a kernel with
+ * CONFIG_DETECT_HUNG_TASK_BLOCKER of 6.16. A buffer that is being written is locked by nobody but
+ * its I/O; which that is, its place on the disk tells. */
+static __always_inline void read_semaphore(struct task_state *state)
+{
+	struct block_device *bdev;
+	struct xfs_buftarg *target;
+	struct xfs_buf *buffer;
+
+	if (bpf_core_field_exists(struct semaphore___held, last_holder))
+		read_owner(state, state->lock_addr + bpf_core_field_offset(struct semaphore___held, last_holder));
+	if (!bpf_core_type_exists(struct xfs_buf))
+		return;
+	buffer = (void *)(state->lock_addr - bpf_core_field_offset(struct xfs_buf, b_sema));
+	target = BPF_CORE_READ(buffer, b_target);
+	bdev = BPF_CORE_READ(target, bt_bdev);
+	if (!bdev || BPF_CORE_READ(target, bt_mount) != BPF_CORE_READ(buffer, b_mount) ||
+	    BPF_CORE_READ(buffer, b_mount, m_super, s_magic) != XFS_SUPER_MAGIC)
+		return;
+	state->lock_flags |= LCB_BUFFER;
+	state->lock_dev = BPF_CORE_READ(bdev, bd_dev);
+	state->lock_ino = BPF_CORE_READ(buffer, b_maps, bm_bn) + BPF_CORE_READ(bdev, bd_start_sect);
 }
 
 static __always_inline bool locks_are_rt_mutexes(void)
@@ -60,6 +86,14 @@ static __always_inline void read_rt_lock(struct task_state *state)
 	state->lock_owner_is_reader = 0; /* the bit says that there are waiters */
 }
 
+/* Its sleeps are recorded whatever it does, and so are the locks that it sleeps for. */
+static __always_inline bool is_kernel_thread(void)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+
+	return task->flags & PF_KTHREAD;
+}
+
 /* May run with the lock's wait_lock held and interrupts off: no allocation, no waiting. */
 SEC("tp_btf/contention_begin")
 int BPF_PROG(contention_begin, void *lock, u32 flags)
@@ -71,7 +105,7 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 	if (!window_open)
 		return 0;
 	state = current_state();
-	if (!state || !(state->call || state->handle_start_ns || state->journal_thread))
+	if (!state || !(state->call || state->handle_start_ns || is_kernel_thread()))
 		return 0;
 	if (state->lock_addr == (u64)lock) /* a mutex begins again at each change of state */
 		return 0;
@@ -87,7 +121,9 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 	state->lock_owner_is_reader = 0;
 	if (flags & LCB_PERCPU)
 		return 0;
-	if (locks_are_rt_mutexes()) {
+	if (!(flags & (LCB_MUTEX | LCB_READ | LCB_WRITE | LCB_RT))) {
+		read_semaphore(state);
+	} else if (locks_are_rt_mutexes()) {
 		read_rt_lock(state);
 	} else if (flags & LCB_MUTEX) {
 		read_owner(state, state->lock_addr + bpf_core_field_offset(struct mutex, owner));

@@ -14,6 +14,8 @@
 
 #define TASK_SLOTS 4 /* waits gathered per call before they are sent early; a power of two */
 
+#define IDLE_SLOT (TASK_SLOTS - 1) /* a task in no call gathers nothing: the slot is free then */
+
 #define PF_IO_WORKER 0x10
 #define PF_WQ_WORKER 0x20
 #define PF_KTHREAD 0x200000
@@ -70,6 +72,11 @@ struct task_state {
 	/* freezing a file system: its dev_t between ioctl's entry and exit */
 	u32 freezing;
 	u32 thawing;
+
+	/* a kernel thread */
+	u32 sends_io;    /* it sent I/O to a traced disk: whatever it sleeps for is of interest */
+	u32 idle_unsent; /* slot[IDLE_SLOT] holds the last time that it had nothing to do */
+	u64 idle_since;  /* a workqueue's worker without work; 0: it has some */
 
 	/* a jbd2 thread */
 	u32 journal_thread;

@@ -69,8 +69,8 @@ static __always_inline void adopt_handle(struct task_struct *task)
 }
 
 /* When the window opens: whoever sleeps in a call of interest, or uninterruptibly in the kernel's
- * own threads, is known from now on. Runs just after the window has opened: a task that wakes
- * while we look at it is put right by its next switch. */
+ * own threads, is known from now on; those threads themselves are, too. Runs just after the window
+ * has opened: a task that wakes while we look at it is put right by its next switch. */
 SEC("iter/task")
 int adopt(struct bpf_iter__task *ctx)
 {
@@ -84,27 +84,21 @@ int adopt(struct bpf_iter__task *ctx)
 		return 0;
 	sleep_state = task->__state;
 	adopt_handle(task);
-	/* io_uring's workers enter no syscall; what they wait for is told by their stacks. */
-	if (task->flags & PF_IO_WORKER)
-		bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!sleep_state)
-		return 0;
+	/* The kernel's own threads and io_uring's enter no syscall; what they wait for is told by
+	 * their stacks. Any of them may come to work for a file system, before it sends any I/O. */
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
-		u32 tid = task->pid;
-
-		/* An idle journal thread sleeps interruptibly: who wakes it is wanted. */
-		if (!is_uninterruptible(sleep_state) &&
-		    !bpf_map_lookup_elem(&journal_threads, &tid))
-			return 0;
 		state = bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		if (!state)
+		if (!state || !sleep_state)
 			return 0;
 		adopt_journal_thread(task, state);
-		if (!is_uninterruptible(sleep_state))
-			return 0;
-		mark_asleep(state, sleep_state);
+		if (is_uninterruptible(sleep_state))
+			mark_asleep(state, sleep_state);
+		else if ((task->flags & PF_WQ_WORKER) && !state->idle_since)
+			state->idle_since = bpf_ktime_get_ns();
 		return 0;
 	}
+	if (!sleep_state)
+		return 0;
 	/* It sleeps, so it is in the kernel, and its registers are those it came with. */
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
 	id = BPF_CORE_READ(regs, orig_ax);

@@ -168,6 +168,20 @@ static __always_inline void wake_up(struct task_state *state, struct task_struct
 	keep_or_send(state, wait, now);
 }
 
+static __always_inline bool is_of_interest(struct task_state *state, struct task_struct *task,
+					   bool preempted, u32 sleep_state)
+{
+	if (state->call || state->handle_start_ns || state->journal)
+		return true;
+	if (preempted)
+		return task->flags & PF_WQ_WORKER;
+	if (is_uninterruptible(sleep_state))
+		return true;
+	/* A file system's thread pauses interruptibly, too: XFS's xfsaild between its rounds. An
+	 * idle journal thread's sleeps say nothing. */
+	return state->sends_io && !state->journal_thread && !(sleep_state & TASK_NOLOAD);
+}
+
 SEC("tp_btf/sched_switch")
 int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -185,12 +199,13 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 		u32 sleep_state = prev->__state;
 		bool preempted = preempt || !sleep_state;
 
-		if (state->call || state->handle_start_ns || state->journal ||
-		    (preempted && (prev->flags & PF_WQ_WORKER)) ||
-		    (!preempted && is_uninterruptible(sleep_state)))
+		if (is_of_interest(state, prev, preempted, sleep_state)) {
 			fall_asleep(state, prev, preempted, sleep_state, now);
-		else
+		} else {
 			state->asleep = 0;
+			if ((prev->flags & PF_WQ_WORKER) && (sleep_state & TASK_NOLOAD))
+				state->idle_since = now;
+		}
 	}
 	state = state_of(next);
 	if (state && state->asleep)
@@ -221,8 +236,11 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 				state->requester.tid = 0; /* the commit timer */
 		}
 		/* A worker that had nothing to do has now, and waits for a CPU to do it. */
-		if (task->flags & PF_WQ_WORKER)
-			fall_asleep(state, task, true, 0, bpf_ktime_get_ns());
+		if (task->flags & PF_WQ_WORKER) {
+			now = bpf_ktime_get_ns();
+			stop_idling(state, task, now);
+			fall_asleep(state, task, true, 0, now);
+		}
 		return 0;
 	}
 	wait = &state->slot[state->slots & (TASK_SLOTS - 1)];
@@ -243,11 +261,14 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	note_completed_request(wait, now);
 	if (!wait->frames && now - wait->out_ns >= sleep_floor_ns(state))
 		take_stack(wait, task);
-	if (state->lock_addr && now - wait->out_ns >= config.wait_floor_ns) {
+	if (now - wait->out_ns >= config.wait_floor_ns) {
 		struct task_state *releaser = current_state();
 
-		if (releaser)
+		if (releaser && state->lock_addr)
 			releaser->wanted = 1;
+		if (releaser && now - wait->out_ns >= config.threshold_ns / 10 &&
+		    wait->waker_context == WAKER_TASK)
+			send_idling(releaser);
 	}
 	return 0;
 }

@@ -5,6 +5,7 @@
 
 #include "bpf/state.bpf.h"
 #include "bpf/ext4.bpf.h"
+#include "bpf/interrupts.bpf.h"
 
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_NOLOAD 0x400 /* idle workers sleep so */
@@ -29,6 +30,52 @@ static __always_inline void note_completed_request(struct wire_wait *wait, u64 n
 		return;
 	wait->waker_request = last->times;
 	wait->flags |= WAIT_WAKER_REQUEST;
+}
+
+/* What the current worker does for others began with its last idle time: sent once, when it first
+ * ends a long sleep, sends I/O or gives work to another worker. */
+static __always_inline void send_idling(struct task_state *worker)
+{
+	if (!worker->idle_unsent)
+		return;
+	worker->idle_unsent = 0;
+	emit_wait(&worker->slot[IDLE_SLOT]);
+}
+
+/* A workqueue's worker was given something to do. Held back until it proves to matter. */
+static __always_inline void stop_idling(struct task_state *state, struct task_struct *task, u64 now)
+{
+	struct wire_wait *wait = &state->slot[IDLE_SLOT];
+	struct task_state *giver;
+
+	if (!state->idle_since || state->call)
+		return;
+	wait->out_ns = state->idle_since;
+	wait->waking_ns = now;
+	wait->in_ns = now; /* its waiting for a CPU is a wait of its own */
+	state->idle_since = 0;
+	state->idle_unsent = 1;
+	wait->flags = WAIT_IDLE;
+	wait->state = task->__state;
+	name_task(&wait->task, task);
+	name_current(&wait->waker);
+	wait->waker_context = waker_context();
+	if (wait->waker_context == WAKER_TASK) {
+		giver = current_state();
+		if (giver)
+			send_idling(giver);
+	}
+	note_completed_request(wait, now);
+	wait->call_start_ns = 0;
+	wait->dev = 0;
+	wait->ino = 0;
+	wait->handle_tid = 0;
+	wait->target_tid = 0;
+	wait->journal_tid = 0;
+	wait->journal_state = 0;
+	wait->lock_addr = 0;
+	wait->ran_before.tid = 0;
+	wait->frames = 0;
 }
 
 /* Read from the sleeper, when it is woken or at the latest when it is switched to: it does not run

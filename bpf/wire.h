@@ -135,6 +135,7 @@ enum wire_wait_flags {
 	WAIT_LOCK = 1 << 7,         /* lock_* fields hold the lock waited for (contention_begin) */
 	WAIT_WAKER_REQUEST = 1 << 8, /* the waker was completing waker_request just then */
 	WAIT_IOWAIT = 1 << 9,       /* task_struct.in_iowait */
+	WAIT_IDLE = 1 << 10,        /* a workqueue's worker without work, until the waker gave it some */
 };
 
 enum wire_waker_context {
@@ -151,6 +152,7 @@ enum wire_lock_flags { /* include/trace/events/lock.h LCB_F_*, 5.19 and later */
 	LCB_RT = 8,
 	LCB_PERCPU = 16,
 	LCB_MUTEX = 32,
+	LCB_BUFFER = 1 << 16, /* ours: a metadata buffer's lock, lock_ino is where it is on the disk */
 };
 
 /*
@@ -178,7 +180,7 @@ struct wire_wait {
 	u64 lock_addr;
 	u32 lock_flags;     /* enum wire_lock_flags */
 	u32 lock_dev;       /* the inode whose i_rwsem it is; 0: not an inode's rwsem */
-	u64 lock_ino;
+	u64 lock_ino;       /* with LCB_BUFFER: the buffer's first sector, 512 bytes, of the whole disk */
 	struct wire_task lock_owner; /* writer that held it at the beginning; tid 0: unknown, readers */
 	u32 lock_owner_is_reader;
 	u32 frames;         /* of stack[], innermost first, 0: no stack was taken */

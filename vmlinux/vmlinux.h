@@ -135,6 +135,14 @@ struct rw_semaphore___rt {
 	struct rwbase_rt___rt rwbase;
 };
 
+struct semaphore {
+	unsigned int count;
+};
+
+struct semaphore___held { /* CONFIG_DETECT_HUNG_TASK_BLOCKER, 6.16 and later */
+	unsigned long last_holder;
+};
+
 struct address_space {
 	struct inode *host;
 };
@@ -278,6 +286,7 @@ struct ext4_inode_info {
 /* block layer */
 
 struct block_device {
+	sector_t bd_start_sect;
 	dev_t bd_dev;
 	struct gendisk *bd_disk;
 };
@@ -360,6 +369,28 @@ struct request___old_flush {
 	struct {
 		struct list_head list;
 	} flush;
+};
+
+/* XFS */
+
+struct xfs_mount {
+	struct super_block *m_super;
+};
+
+struct xfs_buftarg {
+	struct block_device *bt_bdev;
+	struct xfs_mount *bt_mount;
+};
+
+struct xfs_buf_map {
+	s64 bm_bn; /* of the device that it is on, 512 bytes */
+};
+
+struct xfs_buf {
+	struct semaphore b_sema;
+	struct xfs_mount *b_mount;
+	struct xfs_buftarg *b_target;
+	struct xfs_buf_map *b_maps;
 };
 
 /* asynchronous I/O */

@@ -4,6 +4,7 @@ to be named, and the kernel's stacks that the oracle's own rules do not know."""
 import os
 import random
 import time
+from dataclasses import replace
 
 from aio import WRITE, Ring
 from faults import aligned, share_named, tid_of
@@ -27,6 +28,7 @@ STACKS = [
     ("xlog_cil_push_now", "", "log.force"),
     ("xlog_cil_force_seq", "", "log.force"),
     ("xlog_state_get_iclog_space", "", "log.force"),
+    ("xlog_cil_commit", "rwsem_down_read_slowpath", "log.force"),
     ("__flush_work xfs_log_force", "", "log.force"),
     ("xfs_buf_iowait xfs_buf_read_map", "", "block.read"),
     ("xfs_buf_iowait", "", "block.write"),
@@ -49,6 +51,10 @@ STACKS = [
 
 # Many tasks on few CPUs: between a victim's clock and its call others run now and then.
 CROWDED = Tolerance(noisy_share=0.05, noisy_calls=5, noise_ns=30_000_000, preempted_ns=40_000_000)
+
+
+# Short calls that wake kernel workers: these run before the caller is back in user space.
+SHORT_CALLS = replace(CROWDED, clock_gap=2_000_000)
 
 
 def row_verdict(name, watch, victims, tolerance=CROWDED, **more):

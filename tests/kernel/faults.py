@@ -237,10 +237,11 @@ def aligned(size, byte=b"x"):
 
 
 def row_verdict(name, watch, victims, *, report="report.json", expect=(), rules=(), named=None,
-                related=None, alias=None, limits=None, completeness=True, evidence=None,
-                report_value=None, tolerance=None):
+                related=None, alias=None, pauses=None, limits=None, completeness=True,
+                evidence=None, report_value=None, tolerance=None):
     """Prints the row's line and raises Failure where it does not hold. `named(report, evidence)`
-    returns (text, failures) about what this row wants to be named; `related` is kdev -> kdevs.
+    returns (text, failures) about what this row wants to be named; `related` is kdev -> kdevs;
+    `pauses(evidence)` is tid -> when that thread slept on purpose.
     """
     limits = limits or Limits()
     value = report_value or report_of(watch.folder, report)
@@ -249,7 +250,8 @@ def row_verdict(name, watch, victims, *, report="report.json", expect=(), rules=
     check(not evidence.trace.lost, f"the recorder lost {evidence.trace.lost} events")
     tids = {tid_of(victim) for victim in victims}
     truth = {disk.kdev: disk.truth() for disk in watch.disks}
-    judge = RowJudge(value, evidence, tids, expect, rules, related, truth, alias)
+    judge = RowJudge(value, evidence, tids, expect, rules, related, truth, alias,
+                     pauses(evidence) if pauses else None)
     score = judge.judge()
     failures += failures_of(score, limits)
     failures += sums_of(value)[:5]

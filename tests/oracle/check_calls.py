@@ -120,7 +120,8 @@ class CallCheck:
         name = self.name(op)
         if stall is None:
             if must:
-                near = seen < self.tolerance.over * self.report.threshold + self.tolerance.noise_ns
+                least = self.tolerance.over * self.report.threshold
+                near = seen - slack < least + self.tolerance.noise_ns
                 (result.noisy if near else result.failures).append(f"missing: {name}")
             return
         if stall["kind"] not in CALL_KINDS[op.kind]:

@@ -79,13 +79,14 @@ class RowJudge:
     """`related` says for a stall's device which devices it may truly have waited for."""
 
     def __init__(self, report, evidence, victims, expect=(), rules=(), related=None, truth=None,
-                 class_alias=None):
+                 class_alias=None, pauses=None):
         self.report = report
         self.evidence = evidence
         self.victims = set(victims)
         self.expect = list(expect)
         self.rules = list(rules)
         self.related = related or {}
+        self.pauses = pauses or {}  # tid -> when it slept on purpose, for its own timer
         self.alias = class_alias or {}  # class by the evidence -> classes that say the same here
         self.devices = {dev: Device(settle_unfinished(requests, (truth or {}).get(dev, [])))
                         for dev, requests in evidence.trace.requests.items()}
@@ -146,6 +147,10 @@ class RowJudge:
                 return []
             device = self.devices.get(leaf.dev)
             return intersect(device.within(start, end)[leaf.cause], blocked) if device else []
+        if leaf.cause == "knob":
+            busy = union(*(subtract([(start, end)], self.devices[dev].within(start, end)["idle"])
+                           for dev in self.devices_of(stall) if dev in self.devices))
+            return subtract(intersect(union(self.pauses.get(leaf.tid, [])), blocked), busy)
         if leaf.cause == "self":
             return self.in_state(tid, ("running",), start, end)
         if leaf.cause in ("task.runnable", "task.cpu"):

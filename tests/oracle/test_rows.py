@@ -88,6 +88,17 @@ class Rows(unittest.TestCase):
                 self.blame(cause=cause)
                 self.assert_row(self.score(), right=2 / 3, wrong=1 / 3)
 
+    def test_a_deliberate_sleep_while_the_device_was_idle(self):
+        self.blame(cause="knob", dev=None, tid=77)
+        asleep = {77: [(START, START + 4 * SECOND)]}
+        self.assert_row(self.score(pauses=asleep), right=2 / 3, wrong=1 / 3)
+        self.trace.requests[DISK] = [one for one in self.trace.requests[DISK]
+                                     if one.end < START + SECOND or one.start > START + 2600 * MS]
+        idle = self.score(victims=(11,), pauses=asleep)
+        self.assertGreater(idle.right, self.score(victims=(11,)).right + FLUSH_US * 900)
+        self.assertEqual(self.score(victims=(11,), pauses={78: asleep[77]}).right,
+                         self.score(victims=(11,)).right)
+
     def test_wrong_device(self):
         self.blame(dev="7:4")
         self.assert_row(self.score(), right=2 / 3, wrong=1 / 3)

@@ -12,8 +12,6 @@
 namespace stalltrace::blame {
 namespace {
 
-constexpr int kMaxDepth = 16;
-
 // Shorter waits for a CPU may lie between two slices that were too short to be sent.
 constexpr uint64_t kShortWaitNs = 5'000'000;
 
@@ -144,7 +142,9 @@ bool Explainer::is_watched(const TaskName& task, Span span) const {
   if (uint32_t dev = trace_.journal_of(task.tid); dev != 0) {
     return !trace_.commits(dev, span).empty();
   }
-  return !trace_.waits_of(task.tid, span).empty() || trace_.has_calls(task.tid, span);
+  // A worker's last idle time is sent with whatever it did for others.
+  return !trace_.waits_of(task.tid, span).empty() || trace_.has_calls(task.tid, span) ||
+         workers_.contains(task.tid);
 }
 
 Causes Explainer::timeline(const TaskName& task, Span span, const Trail& trail) {
@@ -155,7 +155,7 @@ Causes Explainer::timeline(const TaskName& task, Span span, const Trail& trail) 
     return one(
         unexplained(span, fmt::format("{}: the chain is too long to follow", text_of(task))));
   }
-  Trail here{&trail, task, trail.depth + 1};
+  Trail here{&trail, task, trail.depth + 1, trail.disk};
   Tiling tiling(span);
   for (const model::Wait& wait : trace_.waits_of(task.tid, span)) {
     tiling.put(wait.blocked(), [&](Span piece) {
@@ -231,7 +231,7 @@ std::string Explainer::doing(const TaskName& task, Span span) {
   std::map<kernel::WaitClass, uint64_t> spent;
   uint64_t seen_ns = 0;
   for (const model::Wait& wait : trace_.waits_of(task.tid, span)) {
-    spent[class_of(wait)] += wait.blocked().clip(span).ns();
+    if (!wait.has(wire::WAIT_IDLE)) spent[class_of(wait)] += wait.blocked().clip(span).ns();
     spent[kernel::WaitClass::kCpuWait] += wait.runnable().clip(span).ns();
     seen_ns += wait.whole().clip(span).ns();
   }

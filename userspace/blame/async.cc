@@ -9,7 +9,7 @@ std::vector<Root> Explainer::explain_async(const model::Async& async, Span span)
   uint64_t queued_ns = async.queued_ns != 0 ? async.queued_ns : span.end_ns;
   Span submitting = Span{span.start_ns, queued_ns}.clip(span);
   if (!submitting.empty()) {
-    Causes causes = timeline(self, submitting, Trail{});
+    Causes causes = timeline(self, submitting, Trail{nullptr, {}, 0, trace_.disk_of(async.dev)});
     std::vector<Root> found;
     collect_roots(causes, Sure::kMeasured, found);
     for (Root& root : found) {

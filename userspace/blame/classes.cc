@@ -107,6 +107,7 @@ kernel::WaitClass Explainer::classify(const model::Wait& wait) {
 }
 
 Causes Explainer::explain_wait(const model::Wait& wait, Span span, const Trail& trail) {
+  if (wait.has(wire::WAIT_IDLE)) return explain_idle(wait, span, trail);
   WaitClass wait_class = class_of(wait);
   const auto* row = std::find_if(std::begin(kClasses), std::end(kClasses),
                                  [&](const ClassRow& r) { return r.wait_class == wait_class; });
@@ -127,7 +128,8 @@ Cause Explainer::fixed_root(const model::Wait& wait, Span span, RootKind root,
   return cause;
 }
 
-Causes Explainer::explain_other(const model::Wait& wait, Span span, const Trail&) {
+Causes Explainer::explain_other(const model::Wait& wait, Span span, const Trail& trail) {
+  if (!pause_of(wait).empty()) return explain_pause(wait, span, trail);
   bool idle = kernel::is_idle_journal_thread(trace_.frames(wait));
   Cause cause =
       unexplained(span, idle ? fmt::format("{} was idle", text_of(task_name(wait.task)))
@@ -169,7 +171,7 @@ Causes Explainer::explain_cpu_wait(const model::Wait& wait, Span span, const Tra
 // Waits that a completing request ends, or a task that does the rest of the work after it.
 Causes Explainer::explain_io_or_waker(const model::Wait& wait, Span span, const Trail& trail) {
   Tiling tiling(span);
-  put_device(tiling, device_wait(wait, false));
+  put_device(tiling, device_wait(wait, false, trail.disk));
   tiling.fill([&](Span gap) { return explain_waker(wait, gap, trail); });
   return std::move(tiling).take();
 }
@@ -180,6 +182,7 @@ Causes Explainer::explain_waker(const model::Wait& wait, Span span, const Trail&
   bool known = waker.tid != 0 && waker.tid != wait.task.tid &&
                wait.waker_context == wire::WAKER_TASK && !wait.has(wire::WAIT_WAKER_REQUEST);
   if (!known) {
+    if (wait.has(wire::WAIT_WAKER_REQUEST)) return before_request(wait, span, trail);
     Cause cause = unexplained(
         span, fmt::format("what {} waited for in {} was not seen", text_of(task_name(wait.task)),
                           kernel::name_of(class_of(wait))));
@@ -196,7 +199,7 @@ Causes Explainer::explain_waker(const model::Wait& wait, Span span, const Trail&
   cause.evidence.push_back(woken_by(wait));
   std::string did = doing(waker, span);
   cause.text = fmt::format("{}{}{}", text_of(waker), did.empty() ? "" : ", ", did);
-  cause.causes = timeline(waker, span, trail);
+  cause.causes = work_of(waker, span, wait.waking_ns, trail);
   return one(std::move(cause));
 }
 

@@ -13,11 +13,6 @@ namespace {
 using model::Flush;
 using model::Request;
 
-constexpr uint32_t kOpMask = 0xff;
-constexpr uint32_t kOpRead = 0;
-constexpr uint32_t kOpWrite = 1;
-constexpr uint32_t kOpFlush = 2;
-
 // From one flush to the next that is waiting already.
 constexpr uint64_t kBackToBackNs = 1'000'000;
 // A completion and the wake-up that it causes.
@@ -99,10 +94,12 @@ uint32_t Explainer::disk_of(const model::Wait& wait) const {
   return wait.has(wire::WAIT_WAKER_REQUEST) ? wait.waker_request.disk : 0;
 }
 
-DeviceWait Explainer::device_wait(const model::Wait& wait, bool for_flush) const {
+DeviceWait Explainer::device_wait(const model::Wait& wait, bool for_flush,
+                                  uint32_t else_disk) const {
   DeviceWait device;
   device.wait = &wait;
   device.disk = disk_of(wait);
+  if (device.disk == 0) device.disk = else_disk;
   device.tid = wait.task.tid;
   if (trace_.journal_of(wait.task.tid) != 0) {
     const model::Commit* commit = commit_during(wait);
@@ -397,7 +394,9 @@ void Explainer::put_submitter(Tiling& tiling, const wire::wire_request_times& re
     });
   }
   std::span<const model::Wait> all = trace_.waits_of(request.submitter);
-  bool anothers = wait_tid != request.submitter && !all.empty();
+  // A worker may have had no work then, or other work.
+  bool anothers =
+      wait_tid != request.submitter && !all.empty() && !workers_.contains(request.submitter);
   if (!anothers || !is_watched(task_name(all.front().task), queued)) return;
   tiling.put(queued, [&](Span piece) {
     return running(task_name(all.front().task), piece, Sure::kInferred);
@@ -489,7 +488,7 @@ std::string Explainer::in_flight(uint32_t disk, uint64_t at_ns, bool writes_only
 
 Causes Explainer::explain_flush(const model::Wait& wait, Span span, const Trail& trail) {
   Tiling tiling(span);
-  put_device(tiling, device_wait(wait, true));
+  put_device(tiling, device_wait(wait, true, trail.disk));
   tiling.fill([&](Span gap) { return explain_waker(wait, gap, trail); });
   return std::move(tiling).take();
 }

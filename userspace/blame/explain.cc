@@ -55,6 +55,13 @@ std::vector<Root> merge_roots(std::vector<Root> roots) {
   return merged;
 }
 
+Explainer::Explainer(const model::Trace& trace)
+    : trace_(trace), classes_(trace.waits().size(), kUnknownClass) {
+  for (const model::Wait& wait : trace.waits()) {
+    if (wait.has(wire::WAIT_IDLE)) workers_.insert(wait.task.tid);
+  }
+}
+
 Stall Explainer::explain(const model::Call& call) {
   Stall stall;
   stall.kind = static_cast<wire::wire_call_kind>(call.event.call);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "userspace/blame/explain.h"
@@ -20,11 +21,22 @@ namespace stalltrace::blame {
 // to it: what else it may have done in it was too short to be recorded.
 constexpr uint64_t kSmallGapNs = 1'000'000;
 
+// include/linux/blk_types.h, REQ_OP_*
+constexpr uint32_t kOpMask = 0xff;
+constexpr uint32_t kOpRead = 0;
+constexpr uint32_t kOpWrite = 1;
+constexpr uint32_t kOpFlush = 2;
+
+constexpr int kMaxDepth = 16;  // of a chain
+
+constexpr uint64_t kSectorBytes = 512;  // the block layer's, whatever the device's own
+
 // The tasks between the stalled call and here: who meets itself again is in a cycle.
 struct Trail {
   const Trail* above = nullptr;
   TaskName task;
   int depth = 0;
+  uint32_t disk = 0;  // of the stalled call: for actors that serve whichever there is
 
   [[nodiscard]] const Trail* find(uint32_t tid) const {
     for (const Trail* at = this; at != nullptr; at = at->above) {
@@ -46,8 +58,7 @@ struct DeviceWait {
 
 class Explainer {
  public:
-  explicit Explainer(const model::Trace& trace)
-      : trace_(trace), classes_(trace.waits().size(), kUnknownClass) {}
+  explicit Explainer(const model::Trace& trace);
 
   Stall explain(const model::Call& call);
   // `start_ns`..: of a request from its submission to its completion; the submitter's own running
@@ -113,6 +124,23 @@ class Explainer {
   const std::string& where(const model::Wait& wait);
   bool is_watched(const TaskName& task, Span span) const;
 
+  // workers.cc
+  // What a task did for others until `at_ns`: of a workqueue's worker only what it did since it was
+  // given the work, and before that who gave it.
+  Causes work_of(const TaskName& task, Span span, uint64_t at_ns, const Trail& trail);
+  [[nodiscard]] const model::Wait* last_idle(uint32_t tid, uint64_t before_ns) const;
+  Causes explain_idle(const model::Wait& wait, Span span, const Trail& trail);
+  Causes explain_pause(const model::Wait& wait, Span span, const Trail& trail);
+  struct Sender {
+    TaskName task;  // tid 0: not seen
+    uint64_t sent_ns = 0;
+  };
+  [[nodiscard]] Sender sender_of(const wire::wire_request_times& request) const;
+  // Before the request that ended the wait was sent.
+  Causes before_request(const model::Wait& wait, Span span, const Trail& trail);
+  // "" where the task did not pause on purpose.
+  [[nodiscard]] std::string_view pause_of(const model::Wait& wait) const;
+
   // journal.cc
   uint32_t journal_dev(const model::Wait& wait) const;
   TaskName journal_thread(uint32_t dev, Span near) const;
@@ -134,7 +162,7 @@ class Explainer {
 
   // device.cc
   uint32_t disk_of(const model::Wait& wait) const;
-  DeviceWait device_wait(const model::Wait& wait, bool for_flush) const;
+  DeviceWait device_wait(const model::Wait& wait, bool for_flush, uint32_t else_disk) const;
   void put_device(Tiling& tiling, const DeviceWait& wait);
   // throttle.cc
   void put_throttled(Tiling& tiling, const DeviceWait& wait) const;
@@ -175,13 +203,15 @@ class Explainer {
   void name_turns(const model::Wait& wait, std::vector<Holding>& turns) const;
   Causes explain_lock(const model::Wait& wait, Span span, const Trail& trail);
   Cause held(const model::Wait& wait, const Holding& holding, const Trail& trail);
+  uint64_t put_buffer_io(Tiling& tiling, const model::Wait& wait);
 
   // text about a wait
   std::string woken_by(const model::Wait& wait) const;
   std::string request_text(const wire::wire_request_times& request) const;
 
   const model::Trace& trace_;
-  std::vector<uint8_t> classes_;  // by wait, as far as they were asked for
+  std::unordered_set<uint32_t> workers_;  // of workqueues, whose idle times are known
+  std::vector<uint8_t> classes_;          // by wait, as far as they were asked for
   std::unordered_map<uint64_t, kernel::WaitClass> by_stack_;
   std::unordered_map<uint32_t, std::string> wheres_;  // by stack
 };

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string_view>
 
 #include "userspace/base/units.h"
 #include "userspace/blame/explainer.h"
@@ -14,6 +16,9 @@ namespace {
 // A woken waiter that did not get the lock sleeps again this soon.
 constexpr uint64_t kTriesAgainNs = 1'000'000;
 constexpr uint64_t kHandOverNs = 1'000'000;
+
+constexpr std::string_view kPinned[] = {"__xfs_iunpin_wait", "xfs_iunpin_wait",
+                                        "xfs_buf_wait_unpin", "xfs_extent_busy_flush"};
 
 // What a reader did is no proof that it kept the lock: others may have held it as well.
 void to_readers(Causes& causes) {
@@ -204,9 +209,38 @@ Cause Explainer::held(const model::Wait& wait, const Holding& holding, const Tra
         "the lock of inode {}{}{}, waited for to {}", wait.lock_ino, path.empty() ? "" : ", ", path,
         (wait.lock_flags & wire::LCB_READ) != 0 ? "read" : "write"));
   }
-  cause.causes = timeline(holding.task, span, trail);
+  cause.causes = work_of(holding.task, span, span.end_ns, trail);
   if (holding.reader) to_readers(cause.causes);
   return cause;
+}
+
+// A buffer that is being read or written stays locked until that is done (fs/xfs/xfs_buf.c).
+// Returns when the last such I/O ended; 0: there was none, or another had the lock after it.
+uint64_t Explainer::put_buffer_io(Tiling& tiling, const model::Wait& wait) {
+  if (wait.lock_sector == 0 || !trace_.sees_devices()) return 0;
+  uint32_t disk = trace_.disk_of(wait.lock_dev);
+  uint64_t end_ns = 0;
+  for (const model::Request* request : trace_.requests(disk, tiling.whole())) {
+    const wire::wire_request_times& times = request->event.times;
+    bool of_buffer = times.sector <= wait.lock_sector &&
+                     wait.lock_sector < times.sector + times.bytes / kSectorBytes;
+    if (!of_buffer || times.sector == ~uint64_t{0}) continue;
+    DeviceWait device{.wait = &wait, .disk = disk, .request = times};
+    device.request->complete_ns = request->span.end_ns;
+    tiling.put(request->span, [&](Span piece) {
+      Tiling inner(piece);
+      put_flushes(inner, device);
+      inner.fill([&](Span gap) {
+        return request_cause(times, gap, false, request->unfinished(), Sure::kInferred);
+      });
+      return std::move(inner).take();
+    });
+    end_ns = std::max(end_ns, request->span.end_ns);
+  }
+  for (const model::Wait* other : trace_.lock_waits(wait.lock_addr, tiling.whole())) {
+    if (other->task.tid != wait.task.tid && other->waking_ns > end_ns) return 0;
+  }
+  return end_ns;
 }
 
 Causes Explainer::explain_lock(const model::Wait& wait, Span span, const Trail& trail) {
@@ -216,7 +250,16 @@ Causes Explainer::explain_lock(const model::Wait& wait, Span span, const Trail& 
       kernel::has_frame(frames, "__kthread_create_on_node")) {
     return explain_waker(wait, span, trail);
   }
+  // Pinned until the log has it, which is no lock either.
+  if (std::any_of(std::begin(kPinned), std::end(kPinned),
+                  [&](std::string_view function) { return kernel::has_frame(frames, function); })) {
+    return explain_io_or_waker(wait, span, trail);
+  }
   Tiling tiling(span);
+  if (uint64_t io_end_ns = put_buffer_io(tiling, wait); io_end_ns != 0) {
+    // Who ends the I/O lets the buffer go.
+    tiling.put({io_end_ns, span.end_ns}, [&](Span gap) { return explain_waker(wait, gap, trail); });
+  }
   for (const Holding& holding : holdings(wait, span)) {
     tiling.put(holding.span, [&](Span piece) {
       Holding part = holding;

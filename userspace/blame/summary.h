@@ -40,7 +40,7 @@ struct CommitSum {
   uint32_t fs_dev = 0;
   uint64_t count = 0;                            // ended in the window
   std::map<std::string, model::Dist> phases_ns;  // "commit.handles", ...; "total" is their sum
-  model::Dist syncs;  // numbers: sync calls that waited for one commit
+  model::Dist syncs;                             // numbers: sync calls that waited for one commit
 };
 
 struct FlushSum {

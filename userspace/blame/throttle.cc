@@ -14,8 +14,6 @@ namespace {
 
 // A bio becomes a request at once when it is released.
 constexpr uint64_t kAtOnceNs = 5'000'000;
-constexpr uint64_t kSectorBytes = 512;
-constexpr uint32_t kOpFlush = 2;
 constexpr uint32_t kPreflush = 1U << 18;  // REQ_PREFLUSH (include/linux/blk_types.h, 6.1 to 6.18)
 // The next one of those that are waiting is released within a slice (throtl_slice, at most 100 ms),
 // or when its turn comes at the rate of the limit.

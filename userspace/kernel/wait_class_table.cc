@@ -241,6 +241,11 @@ constexpr std::array kGeneral = {
             .any = "__flush_workqueue flush_workqueue __flush_work flush_work",
             .with = "xlog_cil_push_now xlog_cil_force_seq xlog_cil_force_lsn",
             .meaning = "waits for the push of XFS's committed items into the log"},
+    WaitRow{// A push's worker: checkpoints go into the log in their order.
+            .number = "14",
+            .wait_class = kLogForce,
+            .any = "xlog_cil_order_write",
+            .meaning = "waits until the checkpoint before it is in the XFS log"},
     WaitRow{// 15: over the CIL's hard limit, or no log buffer free.
             .number = "15",
             .wait_class = kLogForce,

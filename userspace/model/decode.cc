@@ -131,7 +131,9 @@ void Trace::add_wait(std::span<const std::byte> bytes) {
   wait.waker = e.waker;
   wait.ran_before = e.ran_before;
   wait.lock_addr = e.lock_addr;
-  wait.lock_ino = e.lock_ino;
+  bool of_buffer = (e.lock_flags & wire::LCB_BUFFER) != 0;
+  wait.lock_ino = of_buffer ? 0 : e.lock_ino;
+  wait.lock_sector = of_buffer ? e.lock_ino : 0;
   wait.lock_flags = e.lock_flags;
   wait.lock_dev = e.lock_dev;
   wait.lock_owner = e.lock_owner;

@@ -33,6 +33,7 @@ struct Wait {
   wire::wire_task ran_before{};
   uint64_t lock_addr = 0;
   uint64_t lock_ino = 0;
+  uint64_t lock_sector = 0;  // of the metadata buffer whose lock it is, on lock_dev's disk
   uint32_t lock_flags = 0;
   uint32_t lock_dev = 0;
   wire::wire_task lock_owner{};

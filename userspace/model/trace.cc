@@ -18,7 +18,7 @@ int compare_bytes(const Event& a, const Event& b) {
 auto scalar_key(const Wait& w) {
   return std::tie(w.call_start_ns, w.flags, w.state, w.dev, w.journal_tid, w.journal_state,
                   w.handle_tid, w.target_tid, w.waker_context, w.lock_addr, w.lock_ino,
-                  w.lock_flags, w.lock_dev, w.lock_owner_is_reader, w.ino);
+                  w.lock_sector, w.lock_flags, w.lock_dev, w.lock_owner_is_reader, w.ino);
 }
 
 // Total: waits that compare equal are the same.

@@ -83,8 +83,8 @@ TEST(Flush, WaitsForTheDataOfAnothersSequence) {
   Events::member(flush, kJbd, ms(145), 54, true);
   model::Trace trace = events.trace(ms(0), ms(200));
   // 5 ms for the rest of the flush before, 15 ms for its own
-  EXPECT_EQ(roots_of(only_stall(trace).roots),
-            (Lines{"device.write loop0 40000000 inferred", "device.flush loop0 20000000 measured"}));
+  EXPECT_EQ(roots_of(only_stall(trace).roots), (Lines{"device.write loop0 40000000 inferred",
+                                                      "device.flush loop0 20000000 measured"}));
 }
 
 TEST(Flush, OfAnotherDiskIsNeverBlamed) {

@@ -102,7 +102,7 @@ class Generator {
       raw.stack[raw.frames++] = events.stacks->address(frame);
     }
     raw.flags = flags({wire::WAIT_PREEMPTED, wire::WAIT_STILL_ASLEEP, wire::WAIT_CUT_START,
-                       wire::WAIT_HANDLE_OPEN, wire::WAIT_STARTING_HANDLE});
+                       wire::WAIT_IDLE, wire::WAIT_HANDLE_OPEN, wire::WAIT_STARTING_HANDLE});
     raw.dev = dev();
     raw.journal_tid = static_cast<uint32_t>(below(5));
     raw.journal_state = static_cast<uint32_t>(below(4));
