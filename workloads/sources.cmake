@@ -2,6 +2,7 @@ add_library(st_workloads STATIC
   block_order.cc
   channel.cc
   child.cc
+  command.cc
   distribution.cc
   fio_job.cc
   fsmark.cc
@@ -12,6 +13,9 @@ add_library(st_workloads STATIC
   load.cc
   mount_name.cc
   ops_log.cc
+  powercut.cc
+  powercut_load.cc
+  powercut_program.cc
   probe_worker.cc
   process.cc
   results.cc
@@ -20,7 +24,7 @@ add_library(st_workloads STATIC
   uring_engine.cc
   worker.cc)
 target_link_libraries(st_workloads
-  PUBLIC st_base nlohmann_json::nlohmann_json Threads::Threads
+  PUBLIC st_base st_disk nlohmann_json::nlohmann_json Threads::Threads
   PRIVATE ${LIBAIO} PkgConfig::LIBURING PkgConfig::MOUNT)
 
 # A scenario without tracing, to try a load or compare it with fio. Not installed.

@@ -20,14 +20,20 @@ double t_quantile(size_t freedom) {
   return freedom <= kQuantiles.size() ? kQuantiles[freedom - 1] : 2.0;
 }
 
-std::vector<double> sync_rates(const Rung& rung) {
+// What counts is the work that was put on disk: one sync may be for the files of many.
+std::vector<double> work_rates(const Rung& rung) {
   std::vector<double> rates;
-  for (const Tally& loop : rung.loops) {
-    // An operation that is synchronous by itself makes files, and no sync call of its own.
-    Rates all = rates_of(loop);
-    rates.push_back(all.syncs_per_s > 0 ? all.syncs_per_s : all.files_per_s);
-  }
+  for (const Tally& loop : rung.loops) rates.push_back(rates_of(loop).files_per_s);
   return rates;
+}
+
+// How many files a sync call is for, against the reference.
+double files_per_sync(const Tally& run, const Tally& reference) {
+  auto of = [](const Tally& tally) {
+    return static_cast<double>(tally.files) /
+           static_cast<double>(std::max<uint64_t>(tally.syncs.all(), 1));
+  };
+  return of(reference) > 0 ? of(run) / of(reference) : 1;
 }
 
 std::string interval(const Effect& effect) {
@@ -39,40 +45,47 @@ std::string threads_text(unsigned threads) {
   return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
 }
 
-std::string under(const std::string& setting) {
-  return setting.empty() ? "" : " with " + setting;
+std::string under(const Rung& rung) {
+  return (rung.setting.empty() ? "" : " with " + rung.setting) +
+         (rung.device.empty() ? "" : " on " + rung.device);
 }
 
 Verdict gain_verdict(const Rung& rung, const Rung& first) {
   Verdict verdict;
-  verdict.about = fmt::format("gain of {}{}", threads_text(rung.threads), under(rung.setting));
-  verdict.effect = effect_of(sync_rates(rung), sync_rates(first));
+  verdict.about = fmt::format("gain of {}{}", threads_text(rung.threads), under(rung));
+  verdict.effect = effect_of(work_rates(rung), work_rates(first));
   Gain gain = gain_of(rung.sum(), first.sum());
   double times = verdict.effect.ratio;
-  std::string because = gain.factors ? fmt::format(
-                                           "x{:.2f} by shared commits, x{:.2f} by shared flushes, "
-                                           "x{:.2f} by the rate of flushes",
-                                           gain.factors->commit_sharing,
-                                           gain.factors->flush_sharing, gain.factors->flush_rate)
-                                     : gain.missing;
+  std::string because =
+      gain.factors
+          ? fmt::format(
+                "x{:.2f} by shared commits, x{:.2f} by shared flushes, x{:.2f} by "
+                "the rate of flushes",
+                gain.factors->commit_sharing, gain.factors->flush_sharing, gain.factors->flush_rate)
+          : gain.missing;
+  double per_sync = files_per_sync(rung.sum(), first.sum());
+  if (per_sync < 0.95 || per_sync > 1.05) {
+    because = fmt::format("x{:.2f} by files per sync call, ", per_sync) + because;
+  }
   switch (finding_of(verdict.effect)) {
     case Finding::kMore:
       verdict.text =
-          fmt::format("{} threads sync {:.2f} times as often as {}: {} ({})", rung.threads, times,
-                      first.threads, because, interval(verdict.effect));
+          fmt::format("{} threads put {:.2f} times as many files on disk a second as {}: {} ({})",
+                      rung.threads, times, first.threads, because, interval(verdict.effect));
       break;
     case Finding::kLess:
-      verdict.text =
-          fmt::format("{} threads sync only {:.2f} times as often as {}: {} ({})", rung.threads,
-                      times, first.threads, because, interval(verdict.effect));
+      verdict.text = fmt::format(
+          "{} threads put only {:.2f} times as many files on disk a second as {}: {} ({})",
+          rung.threads, times, first.threads, because, interval(verdict.effect));
       break;
     case Finding::kNone:
-      verdict.text = fmt::format("{} threads sync as often as {}: nothing is gained ({})",
-                                 rung.threads, first.threads, interval(verdict.effect));
+      verdict.text =
+          fmt::format("{} threads put as many files on disk a second as {}: nothing is gained ({})",
+                      rung.threads, first.threads, interval(verdict.effect));
       break;
     case Finding::kUnclear:
       verdict.text = fmt::format(
-          "{} threads sync {:.2f} times as often as {}, but the loops "
+          "{} threads put {:.2f} times as many files on disk a second as {}, but the loops "
           "differ too much to be sure ({}): more loops (-L) would tell",
           rung.threads, times, first.threads, interval(verdict.effect));
       break;
@@ -85,7 +98,7 @@ Verdict waiting_verdict(const Rung& rung) {
   for (const Tally& loop : rung.loops) shares.push_back(idle_share(loop));
   Verdict verdict;
   verdict.about =
-      fmt::format("time lost to waiting, {}{}", threads_text(rung.threads), under(rung.setting));
+      fmt::format("time lost to waiting, {}{}", threads_text(rung.threads), under(rung));
   double mean = std::accumulate(shares.begin(), shares.end(), 0.0) /
                 static_cast<double>(std::max<size_t>(shares.size(), 1));
   verdict.effect.ratio = mean;
@@ -101,13 +114,14 @@ std::string mean_time(const std::vector<uint64_t>& values) {
 
 Verdict knob_verdict(const Rung& rung, const Rung& reference) {
   Verdict verdict;
-  verdict.about = fmt::format("knob {}, {}", rung.setting, threads_text(rung.threads));
-  verdict.effect = effect_of(sync_rates(rung), sync_rates(reference));
+  verdict.about = fmt::format("{}, {}{}", rung.setting, threads_text(rung.threads),
+                              rung.device.empty() ? "" : " on " + rung.device);
+  verdict.effect = effect_of(work_rates(rung), work_rates(reference));
   std::string what = "against " + reference.setting;
   switch (finding_of(verdict.effect)) {
     case Finding::kMore:
     case Finding::kLess:
-      verdict.text = fmt::format("{}: {:.2f} times as many a second ({})", what,
+      verdict.text = fmt::format("{}: {:.2f} times as many files a second ({})", what,
                                  verdict.effect.ratio, interval(verdict.effect));
       break;
     case Finding::kNone:
@@ -136,39 +150,45 @@ Verdict ladder_verdict(const std::vector<const Rung*>& ladder) {
   const Rung* best = ladder.back();
   double most = 0;
   for (const Rung* rung : ladder) {
-    double times = effect_of(sync_rates(*rung), sync_rates(first)).ratio;
+    double times = effect_of(work_rates(*rung), work_rates(first)).ratio;
     if (times > most) {
       most = times;
       best = rung;
     }
   }
   Verdict verdict;
-  verdict.about = "batching" + under(first.setting);
-  verdict.effect = effect_of(sync_rates(*best), sync_rates(first));
+  verdict.about = "batching" + under(first);
+  verdict.effect = effect_of(work_rates(*best), work_rates(first));
   Gain gain = gain_of(best->sum(), first.sum());
-  double shared = gain.factors ? gain.factors->commit_sharing * gain.factors->flush_sharing : 1;
-  if (!gain.factors) {
-    verdict.text = gain.missing;
-  } else if (finding_of(verdict.effect) != Finding::kMore) {
-    verdict.text = "there is none to win: more threads do not sync more often";
+  double shared = gain.factors ? gain.factors->commit_sharing * gain.factors->flush_sharing *
+                                     files_per_sync(best->sum(), first.sum())
+                               : 1;
+  std::string times =
+      fmt::format("{} put {:.1f} times as many files on disk a second as {}",
+                  threads_text(best->threads), verdict.effect.ratio, threads_text(first.threads));
+  if (finding_of(verdict.effect) != Finding::kMore) {
+    verdict.text = "there is none to win: more threads do not put more files on disk a second (" +
+                   interval(verdict.effect) + ")";
+  } else if (!gain.factors) {
+    verdict.text = fmt::format("{} ({}), but no flush is shared: {}", times,
+                               interval(verdict.effect), gain.missing);
   } else if (shared > 1.1) {
-    verdict.text = fmt::format(
-        "it wins on this device: {} sync {:.1f} times as often as {}, x{:.2f} "
-        "of it by sharing ({})",
-        threads_text(best->threads), verdict.effect.ratio, threads_text(first.threads), shared,
-        interval(verdict.effect));
+    verdict.text = fmt::format("it wins on this device: {}, x{:.2f} of it by sharing ({})", times,
+                               shared, interval(verdict.effect));
   } else {
-    verdict.text = fmt::format(
-        "more threads sync {:.1f} times as often, but not by sharing (x{:.2f}): "
-        "the device takes more at once ({})",
-        verdict.effect.ratio, shared, interval(verdict.effect));
+    verdict.text =
+        fmt::format("{}, but not by sharing (x{:.2f}): the device takes more at once ({})", times,
+                    shared, interval(verdict.effect));
   }
   return verdict;
 }
 
-const Rung* find(const std::vector<Rung>& rungs, unsigned threads, const std::string& setting) {
-  for (const Rung& rung : rungs) {
-    if (rung.threads == threads && rung.setting == setting) return &rung;
+const Rung* reference_of(const std::vector<Rung>& rungs, const Rung& rung) {
+  for (const Rung& other : rungs) {
+    if (other.device == rung.device && other.threads == rung.threads &&
+        other.setting == rung.reference) {
+      return &other;
+    }
   }
   return nullptr;
 }
@@ -210,26 +230,27 @@ Finding finding_of(const Effect& effect) {
   return Finding::kUnclear;
 }
 
+const Rung& first_rung(const std::vector<Rung>& rungs, const Rung& rung) {
+  return *std::find_if(rungs.begin(), rungs.end(),
+                       [&](const Rung& other) { return other.same_ladder(rung); });
+}
+
 std::vector<Verdict> verdicts_of(const std::vector<Rung>& rungs) {
   std::vector<Verdict> verdicts;
-  std::vector<std::string> settings;
   for (const Rung& rung : rungs) {
-    if (std::find(settings.begin(), settings.end(), rung.setting) != settings.end()) continue;
-    settings.push_back(rung.setting);
+    if (&first_rung(rungs, rung) != &rung) continue;
     std::vector<const Rung*> ladder;
     for (const Rung& other : rungs) {
-      if (other.setting == rung.setting) ladder.push_back(&other);
+      if (other.same_ladder(rung)) ladder.push_back(&other);
     }
     if (ladder.size() > 1) verdicts.push_back(ladder_verdict(ladder));
   }
   for (const Rung& rung : rungs) {
-    const Rung& first = *std::find_if(rungs.begin(), rungs.end(), [&](const Rung& other) {
-      return other.setting == rung.setting;
-    });
+    const Rung& first = first_rung(rungs, rung);
     if (&first != &rung) verdicts.push_back(gain_verdict(rung, first));
     verdicts.push_back(waiting_verdict(rung));
     if (rung.setting == rung.reference) continue;
-    const Rung* reference = find(rungs, rung.threads, rung.reference);
+    const Rung* reference = reference_of(rungs, rung);
     if (reference != nullptr) verdicts.push_back(knob_verdict(rung, *reference));
   }
   return verdicts;

@@ -98,9 +98,10 @@ class Capture::Impl {
   ~Impl() { stop_reader(); }
 
   void open_window() {
-    start_ns_ = monotonic_ns();
-    start_unix_ns_ = unix_ns();
     missed_before_ = cost_->missed_probes();
+    // At once, or requests made meanwhile would lack a beginning that they are said to have.
+    start_unix_ns_ = unix_ns();
+    start_ns_ = monotonic_ns();
     skeleton_->bss->window_open_ns = start_ns_;
     skeleton_->bss->window_open = 1;
     run_iterator(skeleton_->links.survey);

@@ -83,7 +83,7 @@ constexpr std::array kHooks{
     HookSpec{"mm_filemap_add_to_page_cache", "mm_filemap_add_to_page_cache", kTp, false,
              "mm_filemap_fault", "stalls in page faults on mapped files", true},
     HookSpec{"task_newtask", "task_newtask", kTp, false, "",
-             "what io_uring's workers wait for before they enter the file system"},
+             "what io_uring's workers and new kernel workers wait for before they send I/O"},
     HookSpec{"block_bio_queue", "block_bio_queue", kTp, false, "",
              "who asked for a flush and how long it waited for the one before"},
     HookSpec{"block_rq_issue", "block_rq_issue", kTp, false, "",

@@ -4,8 +4,11 @@
 #include <array>
 
 #include "userspace/base/error.h"
+#include "userspace/batching/tally.h"
 #include "userspace/kernel/counters.h"
+#include "userspace/kernel/knobs.h"
 #include "userspace/model/dist.h"
+#include "userspace/report/batch.h"
 
 namespace stalltrace::cli {
 namespace {
@@ -242,6 +245,26 @@ void add_outside_counts(report::Report& report, const std::vector<kernel::Device
   }
   for (report::FlushStats& stats : report.flushes) {
     stats.diskstats_count = growth(before.flushes, after.flushes, stats.dev);
+  }
+}
+
+void add_batching(report::Report& report, const model::Trace& trace,
+                  const std::vector<kernel::Device>& devices) {
+  for (const kernel::Device& device : devices) {
+    if (!device.has_journal) continue;
+    std::vector<uint32_t> disks{device.disk};
+    auto log = std::find_if(devices.begin(), devices.end(), [&](const kernel::Device& other) {
+      return device.journal && other.kdev == *device.journal;
+    });
+    if (log != devices.end() && log->disk != device.disk) disks.push_back(log->disk);
+    batching::Tally tally = batching::tally_of(trace, device.kdev, disks);
+    if (tally.syncs.all() == 0) continue;
+    tally.ns = trace.window().ns();
+    nlohmann::json journal = report::sharing_json(tally, kernel::batch_bounds(device.options));
+    journal["dev"] = kernel::kdev_text(device.disk);
+    journal["fs_dev"] = kernel::kdev_text(device.kdev);
+    if (report.batching.is_null()) report.batching = nlohmann::json::array();
+    report.batching.push_back(std::move(journal));
   }
 }
 

@@ -31,6 +31,9 @@ void add_summary(report::Report& report, const blame::Summary& summary,
 void add_flush_lists(report::Report& report, const model::Trace& trace);
 void add_outside_counts(report::Report& report, const std::vector<kernel::Device>& devices,
                         const OutsideCounts& before, const OutsideCounts& after);
+// Of the journals whose file systems something synced.
+void add_batching(report::Report& report, const model::Trace& trace,
+                  const std::vector<kernel::Device>& devices);
 void add_loss(report::Report& report, const capture::Losses& losses, const blame::Summary& summary);
 void add_overhead(report::Report& report, const capture::BpfCost& cost);
 

@@ -1,6 +1,7 @@
 // `stalltrace batch`: what sharing commits and flushes gains on this device.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "userspace/cli/assemble.h"
 #include "userspace/cli/commands.h"
 #include "userspace/cli/output.h"
+#include "userspace/cli/profile_disk.h"
 #include "userspace/cli/run_load.h"
 #include "userspace/cli/scenario_options.h"
 #include "userspace/cli/signals.h"
@@ -18,6 +20,7 @@
 #include "userspace/kernel/capabilities.h"
 #include "userspace/kernel/knobs.h"
 #include "userspace/report/batch.h"
+#include "workloads/disk/profile.h"
 #include "workloads/layout.h"
 #include "workloads/process.h"
 
@@ -31,50 +34,70 @@ using kernel::Device;
 struct BatchWords {
   FsmarkOptions load;
   std::vector<unsigned> threads{1, 2, 4, 8, 16, 32};
+  std::vector<std::string> syncs{"fsync"};
   std::vector<std::string> trials;
+  std::vector<std::string> profiles;
   std::string json;
   bool quiet = false;
 };
 
-// One setting of one knob; none: the file system as it is.
+// One way of syncing under one setting of one knob (none: the file system as it is).
 struct Setting {
+  std::string sync;
   std::string knob, value;
-  std::string reference;  // the knob's first value
-
-  [[nodiscard]] std::string name() const { return knob.empty() ? "" : knob + "=" + value; }
+  std::string name;       // of what differs between the settings
+  std::string reference;  // the setting to compare with: the knob's first value, the first sync
 };
 
-std::vector<Setting> settings_of(const std::vector<std::string>& trials) {
+std::string joined(const std::string& sync, const std::string& knob) {
+  return sync.empty() || knob.empty() ? sync + knob : sync + " " + knob;
+}
+
+std::vector<Setting> settings_of(const BatchWords& words) {
   std::vector<Setting> settings;
-  for (const std::string& text : trials) {
-    kernel::KnobTrial trial = kernel::parse_knob_trial(text);
-    for (const std::string& value : trial.values) {
-      settings.push_back({trial.name, value, trial.name + "=" + trial.values.front()});
+  bool several = words.syncs.size() > 1;
+  for (const std::string& sync : words.syncs) {
+    std::string label = several ? sync : "";
+    if (words.trials.empty()) {
+      settings.push_back({sync, "", "", label, several ? words.syncs.front() : ""});
+    }
+    for (const std::string& text : words.trials) {
+      kernel::KnobTrial trial = kernel::parse_knob_trial(text);
+      for (const std::string& value : trial.values) {
+        settings.push_back({sync, trial.name, value, joined(label, trial.name + "=" + value),
+                            joined(label, trial.name + "=" + trial.values.front())});
+      }
     }
   }
-  if (settings.empty()) settings.emplace_back();
   return settings;
 }
 
 class Batch {
  public:
-  Batch(const BatchWords& words, StopSignals& signals)
+  // `device`: what it is called where there are several.
+  Batch(const BatchWords& words, StopSignals& signals, std::string directory,
+        const std::string& device)
       : words_(words),
         signals_(signals),
-        directory_(words.load.dirs.front()),
+        directory_(std::move(directory)),
         devices_(devices_for_path(directory_)),
         knobs_(devices_.front()),
-        settings_(settings_of(words.trials)) {
+        settings_(settings_of(words)) {
     if (devices_.front().fs != "ext4" || !devices_.front().has_journal) {
       throw usage_error("{} is {}: batching is counted on ext4 with a journal", directory_,
                         devices_.front().fs == "ext4" ? "ext4 without one" : devices_.front().fs);
     }
     for (const Setting& setting : settings_) {
       for (unsigned threads : words_.threads) {
-        rungs_.push_back({.threads = threads,
-                          .setting = setting.name(),
+        rungs_.push_back({.device = device,
+                          .threads = threads,
+                          .setting = setting.name,
                           .reference = setting.reference,
+                          .sync = setting.sync,
+                          .knobs = {},
+                          .bounds = {},
                           .loops = {}});
+        if (!setting.knob.empty()) rungs_.back().knobs[setting.knob] = setting.value;
       }
     }
   }
@@ -86,39 +109,30 @@ class Batch {
         // Another one begins each loop, so that none always runs on the older file system.
         size_t turn = (i + loop) % settings_.size();
         if (!settings_[turn].knob.empty()) knobs_.set(settings_[turn].knob, settings_[turn].value);
-        note_bounds(settings_[turn].name());
+        kernel::BatchBounds bounds = current_bounds();
         for (size_t step = 0; step < words_.threads.size(); ++step) {
           show(loop, step);
-          std::optional<Tally> tally = run_once(words_.threads[step]);
+          std::optional<Tally> tally = run_once(words_.threads[step], settings_[turn].sync);
           if (!tally) return;
-          rungs_[turn * words_.threads.size() + step].loops.push_back(std::move(*tally));
+          Rung& rung = rungs_[turn * words_.threads.size() + step];
+          rung.bounds = bounds;
+          rung.loops.push_back(std::move(*tally));
         }
         knobs_.restore();
       }
     }
   }
 
-  [[nodiscard]] report::BatchReport report() const {
-    kernel::Capabilities host = kernel::detect_capabilities();
-    report::BatchReport report;
-    report.version = STALLTRACE_VERSION;
-    report.kernel = host.release;
-    report.arch = host.arch;
-    report.cpus = host.cpus;
-    report.command = command_line();
+  // What was gathered so far goes to `report`.
+  void add_to(report::BatchReport& report) const {
     report::Report with_devices;
     add_devices(with_devices, devices_);
-    report.devices = with_devices.devices;
-    report.work = fmt::format("{} files of {} per thread and loop, {} loops, {}", words_.load.files,
-                              format_size(parse_size(words_.load.file_size, "-s")),
-                              words_.load.loops, words_.load.sync);
+    report.devices.insert(report.devices.end(), with_devices.devices.begin(),
+                          with_devices.devices.end());
     for (const Rung& rung : rungs_) {
       if (!rung.loops.empty()) report.rungs.push_back(rung);
     }
-    report.batch_bounds_us = bounds_us_;
     if (!losses_.empty()) report.notes.push_back(losses_);
-    report.verdicts = batching::verdicts_of(report.rungs);
-    return report;
   }
 
  private:
@@ -129,18 +143,19 @@ class Batch {
                               per_loop * words_.load.loops, loop + 1, words_.threads[step]));
   }
 
-  void note_bounds(const std::string& setting) {
+  [[nodiscard]] kernel::BatchBounds current_bounds() const {
     for (const Device& device : devices_for_path(directory_)) {
-      if (device.kdev != devices_.front().kdev) continue;
-      kernel::BatchBounds bounds = kernel::batch_bounds(device.options);
-      bounds_us_[setting] = {bounds.min_us, bounds.max_us};
+      if (device.kdev == devices_.front().kdev) return kernel::batch_bounds(device.options);
     }
+    return {};
   }
 
-  std::optional<Tally> run_once(unsigned threads) {
+  std::optional<Tally> run_once(unsigned threads, const std::string& sync) {
     FsmarkOptions options = words_.load;
+    options.sync = sync;
     options.threads = threads;
     options.loops = 1;
+    options.dirs = {directory_};
     workloads::Scenario scenario = make_scenario(options);
     workloads::WorkloadProcess load(scenario);
     Tracing tracing(
@@ -189,31 +204,69 @@ class Batch {
   kernel::Knobs knobs_;
   std::vector<Setting> settings_;
   std::vector<Rung> rungs_;
-  std::map<std::string, std::pair<uint64_t, uint64_t>> bounds_us_;
   std::string losses_;
   size_t runs_ = 0;
 };
 
-int batch(const BatchWords& words) {
+report::BatchReport empty_report(const BatchWords& words) {
+  kernel::Capabilities host = kernel::detect_capabilities();
+  report::BatchReport report;
+  report.version = STALLTRACE_VERSION;
+  report.kernel = host.release;
+  report.arch = host.arch;
+  report.cpus = host.cpus;
+  report.command = command_line();
+  report.work = fmt::format("{} files of {} per thread and loop, {} loops, {}", words.load.files,
+                            format_size(parse_size(words.load.file_size, "-s")), words.load.loops,
+                            fmt::join(words.syncs, ", "));
+  return report;
+}
+
+void run_on(const BatchWords& words, StopSignals& signals, const std::string& directory,
+            const std::string& device, report::BatchReport& report) {
+  Batch batch(words, signals, directory, device);
+  try {
+    batch.run();
+  } catch (...) {
+    batch.add_to(report);
+    throw;
+  }
+  batch.add_to(report);
+}
+
+void check_words(const BatchWords& words) {
   if (!words.json.empty()) check_writable(words.json, "--json");
-  workloads::check_directory(words.load.dirs.front());
+  if (words.load.dirs.empty() == words.profiles.empty()) {
+    throw usage_error("give either a directory (--dir) or emulated disks (--profiles)");
+  }
+  if (!words.load.dirs.empty()) workloads::check_directory(words.load.dirs.front());
   for (unsigned threads : words.threads) {
     FsmarkOptions options = words.load;
     options.threads = threads;
+    if (options.dirs.empty()) options.dirs = {"/"};
     make_scenario(options);  // says what is wrong with it
   }
+}
+
+int batch(const BatchWords& words) {
+  check_words(words);
+  std::vector<std::string> profiles = profiles_named(words.profiles);
   for (const std::string& line : kernel::restore_leftover_knobs()) say(line);
   StopSignals signals;
-  Batch batch(words, signals);
-  int status = 0;
+  report::BatchReport report = empty_report(words);
   std::string broken;
   try {
-    batch.run();
+    if (profiles.empty()) run_on(words, signals, words.load.dirs.front(), "", report);
+    for (const std::string& profile : profiles) {
+      if (signals.stop_requested()) break;
+      ProfileDisk disk(profile);
+      run_on(words, signals, disk.directory(), profile, report);
+    }
   } catch (const Error& error) {
     broken = error.what();
   }
   clear_progress();
-  report::BatchReport report = batch.report();
+  report.verdicts = batching::verdicts_of(report.rungs);
   if (!broken.empty()) report.notes.insert(report.notes.begin(), broken);
   if (!words.quiet && words.json != "-") {
     write_text("-", "", report::to_text(report, terminal_style()));
@@ -222,7 +275,7 @@ int batch(const BatchWords& words) {
     write_text(words.json, "--json", report::to_json(report).dump(1) + "\n");
   }
   if (!broken.empty()) throw failed_error("{}", broken);
-  return status;
+  return 0;
 }
 
 }  // namespace
@@ -236,9 +289,26 @@ void add_batch_command(CLI::App& app, int& status) {
       app.add_subcommand("batch", "what sharing commits and flushes gains on this device");
   add_fsmark_options(*command, words->load);
   command->remove_option(command->get_option("-t"));
+  command->remove_option(command->get_option("--sync"));
+  command->get_option("--dir")->required(false);
+  command
+      ->add_option("--profiles", words->profiles,
+                   "Instead of a directory: emulated disks of these kinds, one after the other "
+                   "(" +
+                       disk::profile_names() + "), or all")
+      ->type_name("KIND,...")
+      ->delimiter(',');
   command->add_option("-t,--threads", words->threads, "The ladder of thread counts")
       ->type_name("N,N,...")
       ->delimiter(',')
+      ->capture_default_str();
+  command
+      ->add_option(
+          "--sync", words->syncs,
+          "How files are put on disk (see run fsmark); several are compared with the first")
+      ->type_name("METHOD,...")
+      ->delimiter(',')
+      ->check(CLI::IsMember(workloads::sync_call_names()))
       ->capture_default_str();
   command
       ->add_option("--try", words->trials,
@@ -259,6 +329,8 @@ void add_batch_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  stalltrace batch --dir /mnt/test\n"
       "  stalltrace batch --dir /mnt/test -t 1,4,8 -n 200 -L 5 --json b.json\n"
+      "  stalltrace batch --profiles all -t 1,8 -n 100 -L 3\n"
+      "  stalltrace batch --dir /mnt/test --sync fsync,group,syncfs -t 1,8\n"
       "  stalltrace batch --dir /mnt/test --sync dirsync --try max_batch_time=0,15000");
   command->callback([words, &status] { status = batch(*words); });
 }

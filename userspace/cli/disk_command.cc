@@ -1,18 +1,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-#include <csignal>
-
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/disk_words.h"
 #include "userspace/cli/output.h"
 #include "workloads/disk/disk.h"
 
@@ -22,9 +23,8 @@ namespace {
 struct CreateWords {
   std::string name;
   std::string size = "4g";
-  std::string flush = "0";
-  std::string write = "0";
-  std::string read = "0";
+  DiskWords behaviour;
+  uint64_t seed = 1;
   std::string schedule;
   std::string truth;
   uint32_t block_size = 512;
@@ -37,13 +37,24 @@ std::string format_delay(uint64_t ns) {
   return ns == 0 ? "0" : format_time(ns);
 }
 
+// With a profile the figures are its own, to which seeks and transfers come.
+std::string format_figure(const disk::DiskInfo& info, uint64_t ns) {
+  return (info.profile.empty() ? "" : "~") + format_delay(ns);
+}
+
+std::string format_cache(const disk::DiskInfo& info) {
+  std::string text = info.write_through ? "write through" : disk::to_string(info.cache);
+  if (info.lie_one_in == 1) text += ", lies";
+  if (info.lie_one_in > 1) text += fmt::format(", lies 1/{}", info.lie_one_in);
+  return text;
+}
+
 void create(const CreateWords& words) {
   disk::DiskOptions options;
   options.name = words.name;
   options.size_bytes = parse_size(words.size, "--size");
-  options.flush_ns = parse_time_ns(words.flush, "--flush");
-  options.write_ns = parse_time_ns(words.write, "--write");
-  options.read_ns = parse_time_ns(words.read, "--read");
+  apply_disk_words(words.behaviour, options);
+  options.seed = words.seed;
   options.schedule_path = words.schedule;
   options.truth_path = words.truth;
   options.block_size = words.block_size;
@@ -56,9 +67,10 @@ void create(const CreateWords& words) {
   fmt::print("{}\n", info.device);
   std::fflush(stdout);
   if (isatty(STDERR_FILENO) == 0) return;
-  fmt::print(stderr, "disk '{}': {}, read {}, write {}, flush {}, served by process {}\n",
-             info.name, format_size(info.size_bytes), format_delay(info.read_ns),
-             format_delay(info.write_ns), format_delay(info.flush_ns), info.daemon_pid);
+  fmt::print(stderr, "disk '{}': {}, read {}, write {}, flush {}, cache {}, served by process {}\n",
+             info.name, format_size(info.size_bytes), format_figure(info, info.read_ns),
+             format_figure(info, info.write_ns), format_figure(info, info.flush_ns),
+             format_cache(info), info.daemon_pid);
 }
 
 std::string device_numbers(const disk::DiskInfo& info) {
@@ -72,6 +84,11 @@ void print_json(const std::vector<disk::DiskInfo>& disks) {
                     {"device", info.device},
                     {"dev", device_numbers(info)},
                     {"size_bytes", info.size_bytes},
+                    {"profile", info.profile},
+                    {"cache", disk::to_string(info.cache)},
+                    {"write_through", info.write_through},
+                    {"lie_one_in", info.lie_one_in},
+                    {"seed", info.seed},
                     {"read_ns", info.read_ns},
                     {"write_ns", info.write_ns},
                     {"flush_ns", info.flush_ns},
@@ -92,11 +109,12 @@ void print_table(const std::vector<disk::DiskInfo>& disks) {
     return;
   }
   std::vector<std::vector<std::string>> rows{
-      {"NAME", "DEVICE", "SIZE", "READ", "WRITE", "FLUSH", "MOUNTED", "STATE"}};
+      {"NAME", "DEVICE", "SIZE", "PROFILE", "READ", "WRITE", "FLUSH", "CACHE", "MOUNTED", "STATE"}};
   for (const disk::DiskInfo& info : disks) {
     rows.push_back(
         {info.name, info.device.empty() ? "-" : info.device, format_size(info.size_bytes),
-         format_delay(info.read_ns), format_delay(info.write_ns), format_delay(info.flush_ns),
+         info.profile.empty() ? "-" : info.profile, format_figure(info, info.read_ns),
+         format_figure(info, info.write_ns), format_figure(info, info.flush_ns), format_cache(info),
          info.mountpoints.empty() ? "-" : fmt::to_string(fmt::join(info.mountpoints, ",")),
          disk::to_string(info.state)});
   }
@@ -123,9 +141,9 @@ void add_create(CLI::App& disk) {
       ->required();
   command->add_option("--size", words->size, "a multiple of 4k; only written pages take memory")
       ->capture_default_str();
-  command->add_option("--flush", words->flush, "time of a flush, like 20ms")->capture_default_str();
-  command->add_option("--write", words->write, "time of a write")->capture_default_str();
-  command->add_option("--read", words->read, "time of a read")->capture_default_str();
+  add_disk_words(*command, words->behaviour);
+  command->add_option("--seed", words->seed, "of the profile's times, the lies and the power cuts")
+      ->capture_default_str();
   command->add_option("--schedule", words->schedule,
                       "lines FROM TO OP DELAY, in time since creation; SIGHUP to the server reads "
                       "it again");
@@ -144,6 +162,7 @@ void add_create(CLI::App& disk) {
   command->footer(
       "Examples:\n"
       "  DEV=$(stalltrace disk create slow --size 4g --flush 20ms) && mkfs.ext4 -q $DEV\n"
+      "  stalltrace disk create rust --profile hdd7200\n"
       "  echo '5s 5.5s flush 1.5s' > faults\n"
       "  stalltrace disk create faulty --flush 1ms --schedule faults --truth /dev/shm/truth.csv");
   command->callback([words] { create(*words); });
@@ -190,6 +209,43 @@ void add_reload(CLI::App& disk) {
   command->callback([name] { disk::reload_schedule(*name); });
 }
 
+void add_cut(CLI::App& disk) {
+  auto name = std::make_shared<std::string>();
+  auto seed = std::make_shared<uint64_t>(0);
+  CLI::App* command = disk.add_subcommand(
+      "cut", "cut the power: every request fails, and any part of what no flush drained is lost");
+  command->add_option("NAME", *name, "as given to create")->required();
+  CLI::Option* seeded =
+      command->add_option("--seed", *seed, "which part (default: another one for each cut)");
+  command->footer(
+      "Prints a line of JSON: completed writes dropped and kept, writes in flight (failed).\n"
+      "Examples:\n"
+      "  stalltrace disk create fragile --flush 2ms --cache volatile\n"
+      "  stalltrace disk cut fragile --seed 7 && umount /mnt && stalltrace disk power-on fragile");
+  command->callback([name, seed, seeded] {
+    const disk::CutOutcome outcome =
+        disk::cut(*name, seeded->empty() ? std::nullopt : std::optional<uint64_t>(*seed));
+    fmt::print("{}\n", nlohmann::ordered_json{{"name", *name},
+                                              {"seed", outcome.seed},
+                                              {"at_monotonic_ns", outcome.at_ns},
+                                              {"writes_dropped", outcome.writes_dropped},
+                                              {"writes_kept", outcome.writes_kept},
+                                              {"writes_in_flight", outcome.writes_in_flight},
+                                              {"flushes_in_flight", outcome.flushes_in_flight},
+                                              {"pages_dropped", outcome.pages_dropped},
+                                              {"pages_kept", outcome.pages_kept}}
+                           .dump());
+  });
+}
+
+void add_power_on(CLI::App& disk) {
+  auto name = std::make_shared<std::string>();
+  CLI::App* command =
+      disk.add_subcommand("power-on", "serve again after a power cut, with what survived it");
+  command->add_option("NAME", *name, "as given to create")->required();
+  command->callback([name] { disk::power_on(*name); });
+}
+
 }  // namespace
 
 void add_disk_command(CLI::App& app, int& status) {
@@ -207,6 +263,8 @@ void add_disk_command(CLI::App& app, int& status) {
   add_list(*disk);
   add_destroy(*disk);
   add_reload(*disk);
+  add_cut(*disk);
+  add_power_on(*disk);
   status = 0;
 }
 

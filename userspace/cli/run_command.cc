@@ -156,6 +156,7 @@ void add_run_command(CLI::App& app, int& status) {
   add_fsmark_options(*fsmark, words->fsmark);
   finish_scenario(fsmark, words, &RunWords::fsmark, status);
 
+  add_powercut_command(*command, status);
 
   CLI::App* job = command->add_subcommand("job", "a fio job file");
   add_job_options(*job, words->job);

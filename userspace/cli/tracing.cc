@@ -148,6 +148,7 @@ class Tracing::Impl {
     add_summary(report, summary, options_.devices, is_on("ext4_sync_file_exit"));
     add_flush_lists(report, trace_);
     add_outside_counts(report, options_.devices, before_, after_);
+    if (is_on("ext4_sync_file_exit")) add_batching(report, trace_, options_.devices);
     add_loss(report, capture_.losses(), summary);
     add_overhead(report, capture_.cost());
     return report;

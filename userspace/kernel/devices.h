@@ -24,8 +24,8 @@ std::string kdev_text(uint32_t kdev);
 uint32_t kdev_of_stat(uint64_t st_dev);
 
 struct Device {
-  uint32_t disk = 0;      // kdev of the whole disk: what requests and diskstats carry. Of a mapped
-                          // device (LVM, dm-crypt, md) the disk below it, if that is only one
+  uint32_t disk = 0;  // kdev of the whole disk: what requests and diskstats carry. Of a mapped
+                      // device (LVM, dm-crypt, md) the disk below it, if that is only one
   std::vector<uint32_t> disks_below;  // if there are several, `disk` is the mapped device itself
   uint32_t kdev = 0;      // kdev of the partition or mapped device that holds the file system
   uint32_t st_dev = 0;    // what the file system's inodes report; differs from kdev on btrfs

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "userspace/batching/verdicts.h"
+#include "userspace/kernel/knobs.h"
 #include "userspace/report/report.h"
 #include "userspace/report/text.h"
 
@@ -22,11 +23,13 @@ struct BatchReport {
   std::vector<DeviceInfo> devices;  // the file system's, and the journal's where it is another
   std::string work;                 // what the threads did, in words
   std::vector<batching::Rung> rungs;
-  // By setting: the bounds of the batching sleep (min_batch_time, max_batch_time), in us.
-  std::map<std::string, std::pair<uint64_t, uint64_t>> batch_bounds_us;
   std::vector<batching::Verdict> verdicts;
   std::vector<std::string> notes;
 };
+
+// What one tally says of the sharing; also a report's "batching", one per journal.
+nlohmann::ordered_json sharing_json(const batching::Tally& tally,
+                                    const kernel::BatchBounds& bounds);
 
 nlohmann::ordered_json to_json(const BatchReport& report);
 std::string to_text(const BatchReport& report, const TextStyle& style);

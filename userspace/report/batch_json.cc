@@ -18,13 +18,6 @@ Json times_of(const std::vector<uint64_t>& samples) {
   return times_json(model::dist_of_samples(samples));
 }
 
-Json knobs_of(const std::string& setting) {
-  Json knobs = Json::object();
-  size_t equals = setting.find('=');
-  if (!setting.empty()) knobs[setting.substr(0, equals)] = setting.substr(equals + 1);
-  return knobs;
-}
-
 Json syncs_of(const batching::SyncCounts& syncs) {
   return {{"with_commit", syncs.with_commit},
           {"fast_commit", syncs.fast_commit},
@@ -40,33 +33,29 @@ Json flushes_of(const Tally& tally) {
   return flushes;
 }
 
-// The two ways in which a journal with `bounds_us` would clamp the average (jbd2_journal_stop).
-void put_heuristic(Json& run, const Tally& tally, const std::pair<uint64_t, uint64_t>& bounds_us) {
+// What jbd2_journal_stop would make of the average: clamped to its bounds; max_batch_time=0 turns
+// the sleep off.
+void put_heuristic(Json& json, const Tally& tally, const kernel::BatchBounds& bounds) {
   if (tally.average_commit_ns == 0) return;
-  run["average_commit_us"] = us_json(tally.average_commit_ns);
-  uint64_t low_ns = bounds_us.first * 1000;
-  uint64_t high_ns = bounds_us.second * 1000;
-  // max_batch_time=0 turns the sleep off.
-  uint64_t chosen_ns =
-      high_ns == 0 ? 0 : std::min(std::max(tally.average_commit_ns, low_ns), high_ns);
-  run["chosen_wait_us"] = us_json(chosen_ns);
+  json["average_commit_us"] = us_json(tally.average_commit_ns);
+  uint64_t low_ns = bounds.min_us * 1000;
+  uint64_t high_ns = bounds.max_us * 1000;
+  json["chosen_wait_us"] = us_json(std::min(std::max(tally.average_commit_ns, low_ns), high_ns));
 }
 
-Json run_json(const BatchReport& report, const Rung& rung, const Rung& first) {
+Json run_json(const Rung& rung, const Rung& first) {
   Tally tally = rung.sum();
-  batching::Rates rates = batching::rates_of(tally);
   batching::Gain gain = batching::gain_of(tally, first.sum());
   batching::Ceilings ceilings = batching::ceilings_of(tally, rung.threads);
   Json run{{"threads", rung.threads},
-           {"knobs", knobs_of(rung.setting)},
+           {"device", rung.device},
+           {"setting", rung.setting},
+           {"sync", rung.sync},
+           {"knobs", rung.knobs},
            {"loops", rung.loops.size()},
            {"elapsed_s", static_cast<double>(tally.ns) / 1e9},
-           {"files_per_s", rates.files_per_s},
-           {"syncs_per_s", rates.syncs_per_s},
+           {"files_per_s", batching::rates_of(tally).files_per_s},
            {"gain", gain.of_syncs}};
-  if (rates.syncs_per_commit) run["syncs_per_commit"] = *rates.syncs_per_commit;
-  if (rates.commits_per_flush) run["commits_per_flush"] = *rates.commits_per_flush;
-  run["flushes_per_s"] = rates.flushes_per_s;
   if (gain.factors) {
     run["factors"] = {{"commit_sharing", gain.factors->commit_sharing},
                       {"flush_sharing", gain.factors->flush_sharing},
@@ -74,25 +63,12 @@ Json run_json(const BatchReport& report, const Rung& rung, const Rung& first) {
   } else {
     run["no_factors"] = gain.missing;
   }
+  run.update(sharing_json(tally, rung.bounds));
   run["windows"] = Json::array();
   for (const model::Span& window : tally.windows) {
     run["windows"].push_back(
         {{"start_monotonic_ns", window.start_ns}, {"end_monotonic_ns", window.end_ns}});
   }
-  run["fsync_us"] = times_of(tally.sync_ns);
-  run["commit_us"] = times_of(tally.commit_ns);
-  run["commit_handles_us"] = times_of(tally.handles_ns);
-  run["flush_us"] = times_of(tally.flush_ns);
-  run["batch_wait_us"] = times_of(tally.batch_wait_ns);
-  run["idle_us"] = times_of(tally.idle_ns);
-  run["idle_share"] = batching::idle_share(tally);
-  auto bounds = report.batch_bounds_us.find(rung.setting);
-  if (bounds != report.batch_bounds_us.end()) put_heuristic(run, tally, bounds->second);
-  run["syncs"] = syncs_of(tally.syncs);
-  run["own_flush"] = tally.syncs.own_flush;
-  run["flushes"] = flushes_of(tally);
-  run["commits"] = tally.commits;
-  run["timer_commits"] = tally.timer_commits;
   run["proc_commits"] = tally.proc_commits;
   run["diskstats_flushes"] = tally.diskstats_flushes;
   if (ceilings.free_flushes) run["ceiling_free_flushes_per_s"] = *ceilings.free_flushes;
@@ -102,14 +78,34 @@ Json run_json(const BatchReport& report, const Rung& rung, const Rung& first) {
 
 }  // namespace
 
+Json sharing_json(const Tally& tally, const kernel::BatchBounds& bounds) {
+  batching::Rates rates = batching::rates_of(tally);
+  Json json{{"syncs_per_s", rates.syncs_per_s}};
+  if (rates.syncs_per_commit) json["syncs_per_commit"] = *rates.syncs_per_commit;
+  if (rates.commits_per_flush) json["commits_per_flush"] = *rates.commits_per_flush;
+  json["flushes_per_s"] = rates.flushes_per_s;
+  json["fsync_us"] = times_of(tally.sync_ns);
+  json["commit_us"] = times_of(tally.commit_ns);
+  json["commit_handles_us"] = times_of(tally.handles_ns);
+  json["flush_us"] = times_of(tally.flush_ns);
+  json["batch_wait_us"] = times_of(tally.batch_wait_ns);
+  json["idle_us"] = times_of(tally.idle_ns);
+  json["idle_share"] = batching::idle_share(tally);
+  put_heuristic(json, tally, bounds);
+  json["syncs"] = syncs_of(tally.syncs);
+  json["own_flush"] = tally.syncs.own_flush;
+  json["flushes"] = flushes_of(tally);
+  json["commits"] = tally.commits;
+  json["timer_commits"] = tally.timer_commits;
+  return json;
+}
+
 Json to_json(const BatchReport& report) {
   Json devices = Json::array();
   for (const DeviceInfo& device : report.devices) devices.push_back(device_json(device));
   Json runs = Json::array();
   for (const Rung& rung : report.rungs) {
-    auto first = std::find_if(report.rungs.begin(), report.rungs.end(),
-                              [&](const Rung& other) { return other.setting == rung.setting; });
-    runs.push_back(run_json(report, rung, *first));
+    runs.push_back(run_json(rung, batching::first_rung(report.rungs, rung)));
   }
   Json verdicts = Json::array();
   for (const batching::Verdict& verdict : report.verdicts) {

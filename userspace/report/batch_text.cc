@@ -33,14 +33,9 @@ std::string mean_time(const std::vector<uint64_t>& samples) {
   return time_of(dist, static_cast<uint64_t>(dist.mean_ns));
 }
 
-const Rung& first_of(const std::vector<Rung>& rungs, const std::string& setting) {
-  return *std::find_if(rungs.begin(), rungs.end(),
-                       [&](const Rung& rung) { return rung.setting == setting; });
-}
-
-// The setting and the thread count come first in every table.
+// What comes first in every table; a column without text is left out.
 std::vector<report::Column> beginning() {
-  return {{"setting", kLeft}, {"threads"}};
+  return {{"device", kLeft}, {"setting", kLeft}, {"threads"}};
 }
 
 void print_gains(Page& page, const BatchReport& report) {
@@ -54,11 +49,11 @@ void print_gains(Page& page, const BatchReport& report) {
   for (const Rung& rung : report.rungs) {
     Tally tally = rung.sum();
     batching::Rates rates = batching::rates_of(tally);
-    batching::Gain gain = batching::gain_of(tally, first_of(report.rungs, rung.setting).sum());
+    batching::Gain gain = batching::gain_of(tally, batching::first_rung(report.rungs, rung).sum());
     auto factor = [&](double batching::Factors::*which) {
       return gain.factors ? fmt::format("x{:.2f}", (*gain.factors).*which) : "-";
     };
-    table.row({rung.setting, fmt::to_string(rung.threads), number(rates.files_per_s),
+    table.row({rung.device, rung.setting, fmt::to_string(rung.threads), number(rates.files_per_s),
                number(rates.syncs_per_s), fmt::format("x{:.2f}", gain.of_syncs),
                factor(&batching::Factors::commit_sharing),
                factor(&batching::Factors::flush_sharing), factor(&batching::Factors::flush_rate)});
@@ -83,8 +78,9 @@ void print_sharing(Page& page, const BatchReport& report) {
     auto per_s = [](const std::optional<double>& value) {
       return value ? number(*value) + "/s" : std::string("-");
     };
-    table.row({rung.setting, fmt::to_string(rung.threads), or_none(rates.syncs_per_commit),
-               or_none(rates.commits_per_flush), number(rates.flushes_per_s),
+    table.row({rung.device, rung.setting, fmt::to_string(rung.threads),
+               or_none(rates.syncs_per_commit), or_none(rates.commits_per_flush),
+               number(rates.flushes_per_s),
                fmt::format("{:.1f} %", 100 * batching::idle_share(tally)),
                per_s(ceilings.free_flushes), per_s(ceilings.perfect_sharing)});
   }
@@ -107,7 +103,7 @@ void print_costs(Page& page, const BatchReport& report) {
   for (const Rung& rung : report.rungs) {
     Tally tally = rung.sum();
     model::Dist sync = model::dist_of_samples(tally.sync_ns);
-    table.row({rung.setting, fmt::to_string(rung.threads), time_of(sync, sync.p50_ns),
+    table.row({rung.device, rung.setting, fmt::to_string(rung.threads), time_of(sync, sync.p50_ns),
                time_of(sync, sync.p99_ns), time_of(sync, sync.max_ns), mean_time(tally.commit_ns),
                mean_time(tally.handles_ns), mean_time(tally.flush_ns),
                mean_time(tally.batch_wait_ns)});
@@ -121,13 +117,13 @@ void print_counts(Page& page, const BatchReport& report) {
   columns.push_back({"commit"});
   columns.push_back({"fast", kRight, 4});
   columns.push_back({"flush only"});
-  columns.push_back({"nothing", kRight, 3});
+  columns.push_back({"nothing"});
   columns.push_back({"own flush", kRight, 4});
   columns.push_back({"commits (/proc)"});
   columns.push_back({"flushes: commit"});
   columns.push_back({"sync"});
-  columns.push_back({"other", kRight, 1});
-  columns.push_back({"diskstats", kRight, 2});
+  columns.push_back({"other", kRight, 3});
+  columns.push_back({"diskstats", kRight, 5});
   Table table(std::move(columns));
   for (const Rung& rung : report.rungs) {
     Tally tally = rung.sum();
@@ -136,12 +132,40 @@ void print_counts(Page& page, const BatchReport& report) {
     auto flushes = [&](FlushOrigin origin) {
       return fmt::to_string(tally.flushes[static_cast<size_t>(origin)]);
     };
-    table.row({rung.setting, fmt::to_string(rung.threads), fmt::to_string(tally.syncs.with_commit),
-               fmt::to_string(tally.syncs.fast_commit), fmt::to_string(tally.syncs.flush_only),
-               fmt::to_string(tally.syncs.nothing_to_do), fmt::to_string(tally.syncs.own_flush),
+    table.row({rung.device, rung.setting, fmt::to_string(rung.threads),
+               fmt::to_string(tally.syncs.with_commit), fmt::to_string(tally.syncs.fast_commit),
+               fmt::to_string(tally.syncs.flush_only), fmt::to_string(tally.syncs.nothing_to_do),
+               fmt::to_string(tally.syncs.own_flush),
                fmt::format("{} ({})", tally.commits + tally.timer_commits, tally.proc_commits),
                flushes(FlushOrigin::kCommit), flushes(FlushOrigin::kSync), fmt::to_string(other),
                fmt::to_string(tally.diskstats_flushes)});
+  }
+  table.print(page);
+}
+
+// As people compare devices: a line per device and mode, a column per number of threads.
+void print_devices_by_threads(Page& page, const BatchReport& report) {
+  std::vector<report::Column> columns{{"device", kLeft}, {"mode", kLeft}};
+  std::vector<unsigned> ladder;
+  for (const Rung& rung : report.rungs) {
+    if (std::find(ladder.begin(), ladder.end(), rung.threads) != ladder.end()) continue;
+    ladder.push_back(rung.threads);
+    columns.push_back({fmt::format("{} thread{}", rung.threads, rung.threads == 1 ? "" : "s")});
+  }
+  if (report.rungs.front().device.empty() || ladder.empty()) return;
+  page.title("Files/s: devices by mode by threads");
+  Table table(std::move(columns));
+  for (const Rung& rung : report.rungs) {
+    if (&batching::first_rung(report.rungs, rung) != &rung) continue;
+    std::vector<std::string> cells{rung.device, rung.setting.empty() ? rung.sync : rung.setting};
+    for (unsigned threads : ladder) {
+      auto found = std::find_if(report.rungs.begin(), report.rungs.end(), [&](const Rung& other) {
+        return other.same_ladder(rung) && other.threads == threads;
+      });
+      cells.push_back(
+          found == report.rungs.end() ? "-" : number(batching::rates_of(found->sum()).files_per_s));
+    }
+    table.row(std::move(cells));
   }
   table.print(page);
 }
@@ -173,6 +197,7 @@ std::string to_text(const BatchReport& report, const TextStyle& style) {
     page.wrapped(2, 4, {{printable(note, style.utf8), Ink::kYellow}});
   }
   if (report.rungs.empty()) return page.take();
+  print_devices_by_threads(page, report);
   print_gains(page, report);
   print_sharing(page, report);
   print_costs(page, report);

@@ -140,6 +140,7 @@ class Writer {
     out["commits"] = list(report_.commits, &Writer::commit);
     out["flushes"] = list(report_.flushes, &Writer::flush);
     out["locks"] = list(report_.locks, &Writer::lock);
+    if (!report_.batching.is_null()) out["batching"] = cleaned(Json(report_.batching));
     if (!report_.probe.is_null()) out["probe"] = cleaned(Json(report_.probe));
     if (!report_.workload.is_null()) out["workload"] = cleaned(Json(report_.workload));
     const Loss& loss = report_.loss;

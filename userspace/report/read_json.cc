@@ -159,6 +159,9 @@ class Reader {
     report_.cpus = static_cast<uint32_t>(number_or_0(host, "cpus"));
     read_window(top_.at("window"));
     read_lists();
+    if (std::optional<JsonNode> batching = top_.find("batching")) {
+      report_.batching = batching->json();
+    }
     if (std::optional<JsonNode> probe = top_.find("probe")) report_.probe = probe->json();
     if (std::optional<JsonNode> work = top_.find("workload")) report_.workload = work->json();
     read_loss();

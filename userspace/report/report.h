@@ -150,6 +150,7 @@ struct Report {
   std::vector<CommitStats> commits;
   std::vector<FlushStats> flushes;
   std::vector<LockStats> locks;
+  nlohmann::json batching;  // an array, one of sharing_json per journal that something synced
   nlohmann::json probe;     // null: no probe ran
   nlohmann::json workload;  // null: no workload of ours ran
   Loss loss;

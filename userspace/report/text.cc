@@ -230,6 +230,7 @@ std::string to_text(const Report& report, const TextStyle& style) {
   print_locks(page, names, report);
   print_commits(page, names, report);
   print_flushes(page, names, report);
+  print_batching(page, names, report);
   print_probe(page, names, report);
   print_workload(page, names, report);
   print_devices(page, names, report);

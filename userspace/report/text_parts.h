@@ -53,6 +53,7 @@ void print_locks(Page& page, const Names& names, const Report& report);
 
 void print_commits(Page& page, const Names& names, const Report& report);
 void print_flushes(Page& page, const Names& names, const Report& report);
+void print_batching(Page& page, const Names& names, const Report& report);
 void print_devices(Page& page, const Names& names, const Report& report);
 void print_tracer(Page& page, const Names& names, const Report& report);
 void print_meanings(Page& page, const Report& report);

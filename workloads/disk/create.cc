@@ -16,6 +16,7 @@
 #include "workloads/disk/daemon.h"
 #include "workloads/disk/disk.h"
 #include "workloads/disk/loop_device.h"
+#include "workloads/disk/profile.h"
 #include "workloads/disk/queue_settings.h"
 #include "workloads/disk/state.h"
 #include "workloads/disk/teardown.h"
@@ -62,6 +63,7 @@ void check_options(const DiskOptions& options) {
     throw usage_error("a queue of {} requests: the kernel allows no fewer than 4",
                       options.nr_requests);
   }
+  resolve(options);
 }
 
 // Root in a container may lack it, and libfuse would then name a reason that has nothing to do
@@ -132,7 +134,8 @@ class Creation {
     }
     start_daemon({options, folder_, std::move(schedule), truth_fd_, lock_.fd()});
     attach();
-    QueueSettings wanted{"write back", options.scheduler, options.nr_requests, std::nullopt};
+    const char* write_cache = resolve(options).write_through ? "write through" : "write back";
+    QueueSettings wanted{write_cache, options.scheduler, options.nr_requests, std::nullopt};
     const std::string disk = loop_name(record_.loop);
     if (read_queue_settings(disk).wbt_lat_us) wanted.wbt_lat_us = options.wbt_lat_us;
     apply_queue_settings(disk, wanted);

@@ -25,6 +25,8 @@
 #include <utility>
 
 #include "userspace/base/error.h"
+#include "workloads/disk/control.h"
+#include "workloads/disk/profile.h"
 #include "workloads/disk/server.h"
 #include "workloads/disk/truth_log.h"
 
@@ -147,10 +149,10 @@ void reload(Server& server, const DaemonConfig& config) {
   }
 }
 
-void handle_signals(Server& server, const DaemonConfig& config) {
+void handle_signals(Server& server, const DaemonConfig& config, DaemonRecord record) {
   sigset_t wanted;
   sigemptyset(&wanted);
-  for (int signal : {SIGHUP, SIGTERM, SIGUSR1}) sigaddset(&wanted, signal);
+  for (int signal : {SIGHUP, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&wanted, signal);
   while (true) {
     int signal = 0;
     if (sigwait(&wanted, &signal) != 0) continue;
@@ -159,6 +161,8 @@ void handle_signals(Server& server, const DaemonConfig& config) {
     } else if (signal == SIGUSR1) {
       log_line("asked to hurry: no delays any more");
       server.hurry();
+    } else if (signal == SIGUSR2) {
+      obey_order(server, config.folder, record, log_line);
     } else if (signal == SIGTERM) {
       log_line("asked to end");
       // The kernel aborts the connection, and with it whatever is still under way.
@@ -182,13 +186,11 @@ void serve(const DaemonConfig& config) {
   take_blame_for_memory();
   // Memory for the disk must not be won by writing to the disk. Needs CAP_SYS_RESOURCE.
   prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0);
-  Server server(config.options.size_bytes,
-                {config.options.read_ns, config.options.write_ns, config.options.flush_ns},
-                config.schedule, truth.get());
+  Server server(config.options, resolve(config.options), config.schedule, truth.get());
   server.mount(config.folder.mount_folder(), "stalltrace:" + config.options.name);
   record.created_monotonic_ns = server.created_monotonic_ns();
   config.folder.write(record);
-  std::thread([&] { handle_signals(server, config); }).detach();
+  std::thread([&] { handle_signals(server, config, record); }).detach();
   const char ready = '\0';
   if (write(kReadyFd, &ready, 1) != 1) log_line("the creator is gone; serving all the same");
   close(kReadyFd);

@@ -10,6 +10,7 @@
 #include "workloads/disk/loop_device.h"
 #include "workloads/disk/mounts.h"
 #include "workloads/disk/process.h"
+#include "workloads/disk/profile.h"
 #include "workloads/disk/state.h"
 #include "workloads/disk/teardown.h"
 #include "workloads/disk/truth_log.h"
@@ -29,9 +30,15 @@ DiskInfo describe(const std::string& name) {
   if (!record || record->boot_id != current_boot_id()) return info;
   const DiskOptions& options = record->options;
   info.size_bytes = options.size_bytes;
-  info.read_ns = options.read_ns;
-  info.write_ns = options.write_ns;
-  info.flush_ns = options.flush_ns;
+  const Profile profile = resolve(options);
+  info.profile = options.profile;
+  info.read_ns = typical_ns(profile, Op::kRead);
+  info.write_ns = typical_ns(profile, Op::kWrite);
+  info.flush_ns = typical_ns(profile, Op::kFlush);
+  info.cache = profile.cache;
+  info.write_through = profile.write_through;
+  info.lie_one_in = options.lie_one_in;
+  info.seed = options.seed;
   info.schedule_path = options.schedule_path;
   info.truth_path = options.truth_path;
   const auto daemon = folder.read_daemon();
@@ -48,7 +55,10 @@ DiskInfo describe(const std::string& name) {
     }
   }
   if (record->ready && loop >= 0) {
-    info.state = daemon && is_alive(daemon->daemon) ? DiskState::kServing : DiskState::kDead;
+    info.state = DiskState::kDead;
+    if (daemon && is_alive(daemon->daemon)) {
+      info.state = daemon->has_power ? DiskState::kServing : DiskState::kCut;
+    }
   }
   return info;
 }
@@ -67,12 +77,18 @@ const char* to_string(DiskState state) {
   switch (state) {
     case DiskState::kServing:
       return "serving";
+    case DiskState::kCut:
+      return "cut";
     case DiskState::kDead:
       return "dead";
     case DiskState::kIncomplete:
       break;
   }
   return "incomplete";
+}
+
+const char* to_string(Cache cache) {
+  return cache == Cache::kVolatile ? "volatile" : "off";
 }
 
 std::vector<DiskInfo> list() {

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <thread>
 #include <utility>
 
@@ -27,6 +28,17 @@ constexpr unsigned kMaxWrite = 1U << 20;
 // background would serialize the disk.
 constexpr unsigned kMaxBackground = 1024;
 constexpr double kForever = 1e9;
+// A wait so short is slept through where the request arrived: handing it to the timer's thread and
+// waking that would take as long again. A profile's requests of that kind are a fast device's, of
+// which a few threads serve tens of thousands a second.
+constexpr uint64_t kShortNs = 150'000;
+
+void sleep_until_ns(uint64_t due_ns) {
+  const timespec due{static_cast<time_t>(due_ns / 1'000'000'000),
+                     static_cast<long>(due_ns % 1'000'000'000)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, nullptr) == EINTR) {
+  }
+}
 
 }  // namespace
 
@@ -50,7 +62,7 @@ struct ServerOperations {
     if (inode == kFileInode) {
       attributes.st_mode = S_IFREG | 0600;
       attributes.st_nlink = 1;
-      attributes.st_size = static_cast<off_t>(server.store_.size_bytes());
+      attributes.st_size = static_cast<off_t>(server.store().size_bytes());
     } else {
       attributes.st_mode = S_IFDIR | 0700;
       attributes.st_nlink = 2;
@@ -86,7 +98,7 @@ struct ServerOperations {
     // The loop driver takes its discard granularity from here.
     result.f_bsize = 4096;
     result.f_frsize = 4096;
-    result.f_blocks = server(request).store_.size_bytes() / 4096;
+    result.f_blocks = server(request).store().size_bytes() / 4096;
     result.f_files = 1;
     result.f_namemax = 255;
     fuse_reply_statfs(request, &result);
@@ -96,9 +108,9 @@ struct ServerOperations {
                    fuse_file_info* /*file*/) {
     const uint64_t now = monotonic_ns();
     Server& self = server(request);
-    const auto from = std::min(static_cast<uint64_t>(offset), self.store_.size_bytes());
-    const uint64_t length = std::min<uint64_t>(bytes, self.store_.size_bytes() - from);
-    self.serve({request, Op::kRead, now, from, length});
+    const auto from = std::min(static_cast<uint64_t>(offset), self.store().size_bytes());
+    const uint64_t length = std::min<uint64_t>(bytes, self.store().size_bytes() - from);
+    self.serve({request, Op::kRead, now, from, length, self.medium_.begin_read()});
   }
 
   static void write(fuse_req_t request, fuse_ino_t /*inode*/, const char* data, size_t bytes,
@@ -106,17 +118,22 @@ struct ServerOperations {
     const uint64_t now = monotonic_ns();
     Server& self = server(request);
     const auto from = static_cast<uint64_t>(offset);
-    if (!self.store_.contains(from, bytes)) {
+    if (!self.store().contains(from, bytes)) {
       fuse_reply_err(request, ENOSPC);
       return;
     }
-    self.store_.write(from, data, bytes);
-    self.serve({request, Op::kWrite, now, from, bytes});
+    std::vector<Extent> pushed_out;
+    const auto ticket = self.medium_.write(from, data, bytes, pushed_out);
+    self.serve({request, Op::kWrite, now, from, bytes, ticket}, pushed_out);
   }
 
   static void fsync(fuse_req_t request, fuse_ino_t /*inode*/, int /*datasync*/,
                     fuse_file_info* /*file*/) {
-    server(request).serve({request, Op::kFlush, monotonic_ns(), 0, 0});
+    const uint64_t now = monotonic_ns();
+    Server& self = server(request);
+    std::vector<Extent> to_drain;
+    const auto ticket = self.medium_.begin_flush(to_drain);
+    self.serve({request, Op::kFlush, now, 0, 0, ticket}, to_drain);
   }
 
   static void fallocate(fuse_req_t request, fuse_ino_t /*inode*/, int mode, off_t offset,
@@ -129,18 +146,22 @@ struct ServerOperations {
       fuse_reply_err(request, EOPNOTSUPP);
       return;
     }
-    if (!self.store_.contains(from, length)) {
+    if (!self.store().contains(from, length)) {
       fuse_reply_err(request, EINVAL);
       return;
     }
-    self.store_.discard(from, length);
-    self.serve({request, Op::kDiscard, now, from, length});
+    self.serve({request, Op::kDiscard, now, from, length, self.medium_.discard(from, length)});
   }
 };
 
-Server::Server(uint64_t size_bytes, const ServiceTimes& times, Schedule schedule,
+Server::Server(const DiskOptions& options, const Profile& profile, Schedule schedule,
                const TruthWriter* truth)
-    : store_(size_bytes), times_(times), truth_(truth) {
+    : medium_(options.size_bytes, profile.cache == Cache::kVolatile ? profile.cache_bytes : 0,
+              options.lie_one_in, options.seed),
+      profile_(profile),
+      seed_(options.seed),
+      truth_(truth) {
+  if (!profile.name.empty()) model_.emplace(profile, options.seed);
   set_schedule(std::move(schedule));
 }
 
@@ -197,40 +218,82 @@ void Server::hurry() {
   queue_.hurry();
 }
 
-uint64_t Server::delay_ns(Op op, uint64_t arrival_ns) const {
-  if (hurried_.load(std::memory_order_relaxed)) return 0;
-  const Schedule& schedule = *schedule_.load(std::memory_order_acquire);
-  if (const auto delay = schedule.delay_ns(op, arrival_ns - created_ns_)) return *delay;
+std::optional<CutOutcome> Server::cut(std::optional<uint64_t> seed, bool only_undrained) {
+  CutOutcome outcome;
+  outcome.seed = seed.value_or(seed_ + cuts_);
+  const auto cut = medium_.cut(outcome.seed, only_undrained);
+  if (!cut) return std::nullopt;
+  ++cuts_;
+  outcome.at_ns = cut->at_ns;
+  outcome.writes_dropped = cut->survival.writes_dropped;
+  outcome.writes_kept = cut->survival.writes_kept;
+  outcome.pages_dropped = cut->survival.pages_dropped;
+  outcome.pages_kept = cut->survival.pages_kept;
+  outcome.writes_in_flight = delayed_[static_cast<size_t>(Op::kWrite)];
+  outcome.flushes_in_flight = delayed_[static_cast<size_t>(Op::kFlush)];
+  queue_.run_all_now();
+  return outcome;
+}
+
+uint64_t Server::plain_time_ns(Op op) const {
   switch (op) {
     case Op::kRead:
-      return times_.read_ns;
+      return profile_.read.from_ns;
     case Op::kWrite:
-      return times_.write_ns;
+      return profile_.write.from_ns;
     case Op::kFlush:
-      return times_.flush_ns;
+      return profile_.flush.from_ns;
     case Op::kDiscard:
       break;
   }
   return 0;
 }
 
-void Server::serve(const Request& request) {
-  const uint64_t delay = delay_ns(request.op, request.start_ns);
-  if (delay == 0) {
+uint64_t Server::due_ns(const Request& request, const std::vector<Extent>& drained) {
+  const uint64_t arrival_ns = request.start_ns;
+  if (hurried_.load(std::memory_order_relaxed)) return arrival_ns;
+  if (request.ticket.power == 0 || request.ticket.lies) return arrival_ns;
+  const Schedule& schedule = *schedule_.load(std::memory_order_acquire);
+  if (const auto delay = schedule.delay_ns(request.op, arrival_ns - created_ns_)) {
+    return arrival_ns + *delay;
+  }
+  if (!model_) return arrival_ns + plain_time_ns(request.op);
+  return model_->due_ns(request.op, {request.offset, request.bytes}, arrival_ns, drained);
+}
+
+void Server::serve(const Request& request, const std::vector<Extent>& drained) {
+  const uint64_t due = due_ns(request, drained);
+  if (due == request.start_ns) {
     complete(request);
+    return;
+  }
+  ++delayed_[static_cast<size_t>(request.op)];
+  if (model_ && due - request.start_ns < kShortNs) {
+    sleep_until_ns(due);
+    finish_delayed(request);
   } else {
-    queue_.add(request.start_ns + delay, [this, request] { complete(request); });
+    queue_.add(due, [this, request] { finish_delayed(request); });
   }
 }
 
-void Server::complete(const Request& request) const {
+void Server::finish_delayed(const Request& request) {
+  --delayed_[static_cast<size_t>(request.op)];
+  complete(request);
+}
+
+void Server::complete(const Request& request) {
+  const bool served = medium_.end(request.op, request.ticket);
   const uint64_t end_ns = monotonic_ns();
   if (truth_ != nullptr) {
     truth_->write({request.op, request.start_ns, end_ns, request.offset, request.bytes});
   }
+  if (!served) {
+    fuse_reply_err(request.handle, EIO);
+    return;
+  }
   switch (request.op) {
     case Op::kRead:
-      fuse_reply_buf(request.handle, store_.at(request.offset), request.bytes);
+      fuse_reply_buf(request.handle, store().at(request.offset), request.bytes);
       break;
     case Op::kWrite:
       fuse_reply_write(request.handle, request.bytes);

@@ -2,15 +2,19 @@
 // they arrive and answered when their service time is over.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "workloads/disk/medium.h"
+#include "workloads/disk/profile.h"
 #include "workloads/disk/schedule.h"
-#include "workloads/disk/store.h"
+#include "workloads/disk/service_model.h"
 #include "workloads/disk/timer_queue.h"
 #include "workloads/disk/truth_log.h"
 
@@ -19,16 +23,10 @@ struct fuse_session;
 
 namespace stalltrace::disk {
 
-struct ServiceTimes {
-  uint64_t read_ns;
-  uint64_t write_ns;
-  uint64_t flush_ns;
-};
-
 class Server {
  public:
-  // `truth` may be null. Throws a refused Error.
-  Server(uint64_t size_bytes, const ServiceTimes& times, Schedule schedule,
+  // `profile` is resolve()'s of the options. `truth` may be null. Throws a refused Error.
+  Server(const DiskOptions& options, const Profile& profile, Schedule schedule,
          const TruthWriter* truth);
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -45,6 +43,15 @@ class Server {
   void set_schedule(Schedule schedule);
   // Answers what waits, and from now on everything, at once.
   void hurry();
+  // From this instant on every request fails, those under way too. None if that is so already, or
+  // if no completed write waits for a flush and `only_undrained`. Without a seed each cut has
+  // another one. From one thread at a time.
+  std::optional<CutOutcome> cut(std::optional<uint64_t> seed, bool only_undrained);
+  // False if the power is on.
+  bool power_on() { return medium_.power_on(); }
+  [[nodiscard]] bool has_power() const { return medium_.has_power(); }
+  // What is cached becomes stable.
+  void drain() { medium_.drain(); }
 
  private:
   friend struct ServerOperations;
@@ -55,15 +62,24 @@ class Server {
     uint64_t start_ns;
     uint64_t offset;
     uint64_t bytes;
+    Medium::Ticket ticket;
   };
 
-  [[nodiscard]] uint64_t delay_ns(Op op, uint64_t arrival_ns) const;
-  void serve(const Request& request);
-  void complete(const Request& request) const;
+  [[nodiscard]] const Store& store() const { return medium_.store(); }
+  // `drained`: what a flush has to write, or a write has to make room for.
+  [[nodiscard]] uint64_t due_ns(const Request& request, const std::vector<Extent>& drained);
+  [[nodiscard]] uint64_t plain_time_ns(Op op) const;
+  void serve(const Request& request, const std::vector<Extent>& drained = {});
+  void complete(const Request& request);
+  void finish_delayed(const Request& request);
 
-  Store store_;
-  ServiceTimes times_;
+  Medium medium_;
+  const Profile profile_;
+  const uint64_t seed_;
+  uint64_t cuts_ = 0;
+  std::optional<ServiceModel> model_;  // where there is a profile
   const TruthWriter* truth_;
+  std::array<std::atomic<uint64_t>, kOpNames.size()> delayed_{};  // requests under way, by Op
   uint64_t created_ns_ = 0;
   std::atomic<bool> hurried_{false};
   std::mutex schedule_mutex_;

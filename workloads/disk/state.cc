@@ -49,6 +49,15 @@ QueueSettings settings_from(const json& value) {
   return settings;
 }
 
+void set_if(json& value, const char* key, const std::optional<uint64_t>& number) {
+  if (number) value[key] = *number;
+}
+
+std::optional<uint64_t> optional_from(const json& value, const char* key) {
+  if (!value.contains(key)) return std::nullopt;
+  return value[key].get<uint64_t>();
+}
+
 template <typename Record>
 std::optional<Record> read_record(const std::string& path,
                                   Record (*from_json)(const std::string&)) {
@@ -93,9 +102,9 @@ std::string to_json(const DiskRecord& record) {
   const DiskOptions& options = record.options;
   json value = {{"name", options.name},
                 {"size_bytes", options.size_bytes},
-                {"read_ns", options.read_ns},
-                {"write_ns", options.write_ns},
-                {"flush_ns", options.flush_ns},
+                {"profile", options.profile},
+                {"lie_one_in", options.lie_one_in},
+                {"seed", options.seed},
                 {"schedule", options.schedule_path},
                 {"truth", options.truth_path},
                 {"block_size", options.block_size},
@@ -106,6 +115,12 @@ std::string to_json(const DiskRecord& record) {
                 {"ready", record.ready},
                 {"loop", record.loop},
                 {"node_made", record.node_made}};
+  const std::optional<uint64_t> plain =
+      options.profile.empty() ? std::optional<uint64_t>(0) : std::nullopt;
+  set_if(value, "read_ns", options.read_ns ? options.read_ns : plain);
+  set_if(value, "write_ns", options.write_ns ? options.write_ns : plain);
+  set_if(value, "flush_ns", options.flush_ns ? options.flush_ns : plain);
+  if (options.cache) value["cache"] = to_string(*options.cache);
   if (record.old_settings) value["old_settings"] = settings_json(*record.old_settings);
   return value.dump(2) + "\n";
 }
@@ -116,9 +131,16 @@ DiskRecord disk_record_from_json(const std::string& text) {
   DiskOptions& options = record.options;
   value.at("name").get_to(options.name);
   value.at("size_bytes").get_to(options.size_bytes);
-  value.at("read_ns").get_to(options.read_ns);
-  value.at("write_ns").get_to(options.write_ns);
-  value.at("flush_ns").get_to(options.flush_ns);
+  // Missing in the state of a disk that an earlier version made.
+  options.profile = value.value("profile", std::string());
+  options.lie_one_in = value.value("lie_one_in", uint64_t{0});
+  options.seed = value.value("seed", uint64_t{1});
+  options.read_ns = optional_from(value, "read_ns");
+  options.write_ns = optional_from(value, "write_ns");
+  options.flush_ns = optional_from(value, "flush_ns");
+  if (value.contains("cache")) {
+    options.cache = value["cache"] == to_string(Cache::kVolatile) ? Cache::kVolatile : Cache::kOff;
+  }
   value.at("schedule").get_to(options.schedule_path);
   value.at("truth").get_to(options.truth_path);
   value.at("block_size").get_to(options.block_size);
@@ -136,7 +158,8 @@ DiskRecord disk_record_from_json(const std::string& text) {
 std::string to_json(const DaemonRecord& record) {
   const json value = {{"daemon", process_json(record.daemon)},
                       {"logger", process_json(record.logger)},
-                      {"created_monotonic_ns", record.created_monotonic_ns}};
+                      {"created_monotonic_ns", record.created_monotonic_ns},
+                      {"has_power", record.has_power}};
   return value.dump(2) + "\n";
 }
 
@@ -146,6 +169,7 @@ DaemonRecord daemon_record_from_json(const std::string& text) {
   record.daemon = process_from(value.at("daemon"));
   record.logger = process_from(value.at("logger"));
   value.at("created_monotonic_ns").get_to(record.created_monotonic_ns);
+  record.has_power = value.value("has_power", true);
   return record;
 }
 
@@ -171,7 +195,10 @@ std::optional<std::string> read_file(const std::string& path) {
 }
 
 StateFolder::StateFolder(const std::string& root, const std::string& name)
-    : root_(root), path_(root + "/" + name) {}
+    : root_(root),
+      name_(name),
+      path_(root + "/" + name),
+      mounts_root_(std::filesystem::path(root).parent_path() / "mounts") {}
 
 std::optional<DiskRecord> StateFolder::read_disk() const {
   return read_record<DiskRecord>(path_ + "/state.json", disk_record_from_json);
@@ -193,10 +220,14 @@ void StateFolder::remove() const {
   if (rmdir(mount_folder().c_str()) != 0 && errno != ENOENT) {
     throw failed_error("cannot remove {}: {}", mount_folder(), std::strerror(errno));
   }
-  for (const char* name : {"daemon.json", "schedule.json", "log", "daemon.json.new",
-                           "schedule.json.new", "state.json.new", "state.json"}) {
+  for (const char* name :
+       {"daemon.json", "schedule.json", "order.json", "answer.json", "log", "daemon.json.new",
+        "schedule.json.new", "order.json.new", "answer.json.new", "state.json.new", "state.json"}) {
     unlink((path_ + "/" + name).c_str());
   }
+  // Somebody's files may lie in it; then it stays.
+  rmdir(fs_folder().c_str());
+  rmdir(mounts_root_.c_str());
   if (rmdir(path_.c_str()) != 0 && errno != ENOENT) {
     throw failed_error("cannot remove {}: {}", path_, std::strerror(errno));
   }

@@ -33,6 +33,7 @@ struct DaemonRecord {
   ProcessId daemon;
   ProcessId logger;  // pid 0: no truth log
   uint64_t created_monotonic_ns = 0;
+  bool has_power = true;
 };
 
 std::string current_boot_id();
@@ -58,6 +59,12 @@ class StateFolder {
   // The outcome of the last reading of the schedule, written by the daemon.
   [[nodiscard]] std::string schedule_file() const { return path_ + "/schedule.json"; }
 
+  // What the daemon is asked to do, and its answer (control.h).
+  [[nodiscard]] std::string order_file() const { return path_ + "/order.json"; }
+  [[nodiscard]] std::string answer_file() const { return path_ + "/answer.json"; }
+  // Outside the folder, which is for root only.
+  [[nodiscard]] std::string fs_folder() const { return mounts_root_ + "/" + name_; }
+
   // None if the file is missing; a failed Error if it is not ours to read.
   [[nodiscard]] std::optional<DiskRecord> read_disk() const;
   [[nodiscard]] std::optional<DaemonRecord> read_daemon() const;
@@ -70,7 +77,9 @@ class StateFolder {
 
  private:
   std::string root_;
+  std::string name_;
   std::string path_;
+  std::string mounts_root_;
 };
 
 // The folder's lock, so that one command at a time works on a disk. It lies on the folder itself

@@ -180,7 +180,8 @@ class Teardown {
       if (wanted.scheduler == record_.options.scheduler) wanted.scheduler = old.scheduler;
       if (wanted.nr_requests == record_.options.nr_requests) wanted.nr_requests = old.nr_requests;
       if (wanted.wbt_lat_us == record_.options.wbt_lat_us) wanted.wbt_lat_us = old.wbt_lat_us;
-      // write_cache stays: it was set to what every attached loop device has.
+      // What every attached loop device has.
+      if (!loop_backing_file(record_.loop).empty()) wanted.write_cache = "write back";
       apply_queue_settings(disk, wanted);
     }
     const uint64_t deadline = monotonic_ns() + kEndNs;

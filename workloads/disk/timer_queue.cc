@@ -39,6 +39,18 @@ void TimerQueue::hurry() {
   changed_.notify_one();
 }
 
+void TimerQueue::run_all_now() {
+  {
+    const std::lock_guard lock(mutex_);
+    std::priority_queue<Entry, std::vector<Entry>, Later> due;
+    for (; !waiting_.empty(); waiting_.pop()) {
+      due.push({0, waiting_.top().number, waiting_.top().task});
+    }
+    waiting_.swap(due);
+  }
+  changed_.notify_one();
+}
+
 void TimerQueue::run() {
   pthread_setname_np(pthread_self(), "st-disk-timer");
   // The default slack of 50 us would be added to every service time.

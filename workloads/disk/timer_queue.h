@@ -29,6 +29,9 @@ class TimerQueue {
   // Everything waiting, and everything added from now on, is due at once.
   void hurry();
 
+  // Everything waiting is due at once, what is added later is not.
+  void run_all_now();
+
  private:
   struct Entry {
     uint64_t due_ns;

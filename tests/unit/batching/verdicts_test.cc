@@ -40,7 +40,7 @@ TEST(Finding, NeedsTheWholeIntervalOnOneSide) {
 Tally loop_of(uint64_t syncs, uint64_t commits, uint64_t flushes) {
   Tally tally;
   tally.ns = 1'000'000'000;
-  tally.files = syncs;
+  tally.files = syncs;  // each file is synced once
   tally.syncs.with_commit = syncs;
   tally.commits = commits;
   tally.flushes[0] = flushes;
@@ -55,13 +55,21 @@ const Verdict* about(const std::vector<Verdict>& verdicts, const std::string& wh
 }
 
 TEST(Verdicts, NameWhatTheGainComesFrom) {
-  std::vector<Rung> rungs{{.threads = 1,
+  std::vector<Rung> rungs{{.device = "",
+                           .threads = 1,
                            .setting = "",
                            .reference = "",
+                           .sync = "fsync",
+                           .knobs = {},
+                           .bounds = {},
                            .loops = {loop_of(25, 25, 50), loop_of(25, 25, 50)}},
-                          {.threads = 8,
+                          {.device = "",
+                           .threads = 8,
                            .setting = "",
                            .reference = "",
+                           .sync = "fsync",
+                           .knobs = {},
+                           .bounds = {},
                            .loops = {loop_of(100, 25, 50), loop_of(100, 25, 50)}}};
   const auto verdicts = verdicts_of(rungs);
   const Verdict* gain = about(verdicts, "gain of 8 threads");
@@ -75,16 +83,20 @@ TEST(Verdicts, NoEffectIsAVerdict) {
   std::vector<Rung> rungs;
   for (const char* setting : {"max_batch_time=0", "max_batch_time=15000"}) {
     rungs.push_back(
-        {.threads = 4,
+        {.device = "",
+         .threads = 4,
          .setting = setting,
          .reference = "max_batch_time=0",
+         .sync = "fsync",
+         .knobs = {},
+         .bounds = {},
          .loops = {loop_of(100, 50, 100), loop_of(101, 50, 100), loop_of(99, 50, 100)}});
   }
   const auto verdicts = verdicts_of(rungs);
-  const Verdict* knob = about(verdicts, "knob max_batch_time=15000, 4 threads");
+  const Verdict* knob = about(verdicts, "max_batch_time=15000, 4 threads");
   ASSERT_NE(knob, nullptr);
   EXPECT_NE(knob->text.find("no effect"), std::string::npos) << knob->text;
-  EXPECT_EQ(about(verdicts, "knob max_batch_time=0, 4 threads"), nullptr);
+  EXPECT_EQ(about(verdicts, "max_batch_time=0, 4 threads"), nullptr);
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ DiskRecord sample() {
   record.options.read_ns = 1;
   record.options.write_ns = 22;
   record.options.flush_ns = 333;
+  record.options.profile = "hdd7200";
+  record.options.cache = Cache::kVolatile;
+  record.options.lie_one_in = 50;
+  record.options.seed = 1234567890123456789;
   record.options.schedule_path = "/tmp/a b\"c";
   record.options.truth_path = "/tmp/truth";
   record.options.block_size = 4096;
@@ -56,7 +60,8 @@ TEST(DiskName, AllowsWhatAFolderAndAShellAllow) {
 }
 
 TEST(DiskName, RefusesTheRest) {
-  for (const char* name : {"", ".", "..", ".x", "-x", "a/b", "a b", "a\n", "\xc3\xa4", "a,b", "$x"}) {
+  for (const char* name :
+       {"", ".", "..", ".x", "-x", "a/b", "a b", "a\n", "\xc3\xa4", "a,b", "$x"}) {
     EXPECT_THROW(check_name(name), Error) << name;
   }
   EXPECT_THROW(check_name(std::string(65, 'x')), Error);
@@ -69,7 +74,7 @@ TEST_F(State, TheRecordsComeBackAsTheyWere) {
   EXPECT_FALSE(folder.read_daemon());
   const DiskRecord written = sample();
   folder.write(written);
-  folder.write(DaemonRecord{{12, 34}, {56, 78}, 910});
+  folder.write(DaemonRecord{{12, 34}, {56, 78}, 910, false});
 
   const auto read = folder.read_disk();
   ASSERT_TRUE(read);
@@ -78,6 +83,10 @@ TEST_F(State, TheRecordsComeBackAsTheyWere) {
   EXPECT_EQ(read->options.read_ns, 1U);
   EXPECT_EQ(read->options.write_ns, 22U);
   EXPECT_EQ(read->options.flush_ns, 333U);
+  EXPECT_EQ(read->options.profile, "hdd7200");
+  EXPECT_EQ(read->options.cache, Cache::kVolatile);
+  EXPECT_EQ(read->options.lie_one_in, 50U);
+  EXPECT_EQ(read->options.seed, 1234567890123456789U);
   EXPECT_EQ(read->options.schedule_path, "/tmp/a b\"c");
   EXPECT_EQ(read->options.truth_path, "/tmp/truth");
   EXPECT_EQ(read->options.block_size, 4096U);
@@ -97,6 +106,7 @@ TEST_F(State, TheRecordsComeBackAsTheyWere) {
   EXPECT_EQ(daemon->logger.pid, 56);
   EXPECT_EQ(daemon->logger.start_ticks, 78U);
   EXPECT_EQ(daemon->created_monotonic_ns, 910U);
+  EXPECT_FALSE(daemon->has_power);
 }
 
 TEST_F(State, ADiskWithoutSavedSettingsComesBackWithoutThem) {
@@ -105,6 +115,16 @@ TEST_F(State, ADiskWithoutSavedSettingsComesBackWithoutThem) {
   EXPECT_EQ(disk_record_from_json(to_json(record)).old_settings, std::nullopt);
   record.old_settings = QueueSettings{"write back", "none", 128, std::nullopt};
   EXPECT_EQ(disk_record_from_json(to_json(record)).old_settings, record.old_settings);
+}
+
+TEST_F(State, TimesThatWereNotChosenComeBackSo) {
+  DiskRecord record = sample();
+  record.options.flush_ns.reset();
+  record.options.cache.reset();
+  const DiskRecord read = disk_record_from_json(to_json(record));
+  EXPECT_EQ(read.options.flush_ns, std::nullopt);
+  EXPECT_EQ(read.options.write_ns, 22U);
+  EXPECT_EQ(read.options.cache, std::nullopt);
 }
 
 TEST_F(State, OnlyItsOwnerReadsIt) {
