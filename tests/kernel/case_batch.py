@@ -1,6 +1,7 @@
 """fsync batching: our fs_mark against the real one, every factor of the gain against counts taken
 outside the tool, and the knobs put back whatever happens."""
 
+import bisect
 import json
 import os
 import re
@@ -70,12 +71,13 @@ def batch_factors():
     rng = seed()
     flush = f"{rng.uniform(3, 9):.2f}ms"
     with Folder() as folder:
-        events = ("jbd2/jbd2_end_commit", "ext4/ext4_sync_file_enter")
+        events = ("jbd2/jbd2_end_commit", "ext4/ext4_sync_file_enter", "jbd2/jbd2_start_commit")
         with KernelEvents(*events) as kernel:
             with Disk(folder, "slow", flush=flush) as disk:
                 report, text = batch(folder, disk, "-t", "1,3,6", "-n", "40", "-L", "2")
                 commits = kernel.times(events[0], disk.dev)
                 syncs = kernel.times(events[1], disk.dev)
+                starts = kernel.times(events[2], disk.dev)
                 truth = disk.truth_path
             with open(truth) as file:
                 flushes = [int(line.split(",")[2]) for line in file if line.startswith("flush,")]
@@ -98,6 +100,14 @@ def batch_factors():
                   f"flushes: {one['flushes']}, diskstats {one['diskstats_flushes']}, disk {done}")
             left_out = done - one["flushes"]["commit"] - one["flushes"]["sync"]
             requests = ended - one["timer_commits"] + one["syncs"]["flush_only"]
+            parts = sum(one["sync_parts_us"].values())
+            near("the sum of a sync's parts, us", parts, one["fsync_us"]["mean"], 0.001)
+            # At its beginning a commit was under way, or none.
+            free = sum(1 for at in syncs if inside([at], one["windows"]) and
+                       bisect.bisect(starts, at) == bisect.bisect(commits, at))
+            print(f"  joined {one['joined']}, from outside {free} found no commit under way")
+            check(sum(one["joined"].values()) == one["syncs"]["with_commit"], f"{one['joined']}")
+            check(abs(one["joined"]["running"] - free) <= max(2, 0.03 * made), f"{one['joined']}")
             seconds = one["elapsed_s"]
             near("syncs per commit", one["syncs_per_commit"], made / requests)
             near("commits per flush", one["commits_per_flush"], requests / (done - left_out))
@@ -161,7 +171,7 @@ def fsmark_rates():
     if not shutil.which("fs_mark"):
         raise Skip("fs_mark is not installed (package fsmark)")
     with Folder() as folder, Disk(folder, "slow", flush="20ms") as disk:
-        for threads, files in ((1, 12), (4, 10), (8, 10)):
+        for threads, files in ((1, 12), (4, 16), (8, 12)):
             pairs = []
             for turn in range(2):
                 theirs = rate_of_fs_mark(f"{disk.mountpoint}/f{turn}", threads, files)

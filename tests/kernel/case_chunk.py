@@ -59,7 +59,7 @@ def quiet():
     with Folder() as folder:
         with Disk(folder, "fast") as disk:
             with Recording(folder, [disk]) as recording:
-                finish(chunk_server(folder, disk, recording, 8, jobs=2), 60)
+                finish(chunk_server(folder, disk, recording, 6, jobs=2), 60)
         report = report_of(folder)
         # Stalls that a noisy machine makes are all awake time, which the edges do not bound.
         judged(report, disk, recording.path, read_ops(folder.file("ops.csv")),

@@ -77,6 +77,8 @@ Tally& Tally::operator+=(const Tally& other) {
   commits += other.commits;
   timer_commits += other.timer_commits;
   for (size_t i = 0; i < kFlushOrigins; ++i) flushes[i] += other.flushes[i];
+  for (size_t i = 0; i < kSyncParts; ++i) sync_parts_ns[i] += other.sync_parts_ns[i];
+  for (size_t i = 0; i < kJoined; ++i) joined[i] += other.joined[i];
   append(sync_ns, other.sync_ns);
   append(commit_ns, other.commit_ns);
   append(handles_ns, other.handles_ns);
@@ -99,6 +101,9 @@ Tally tally_of(const model::Trace& trace, uint32_t dev, const std::vector<uint32
     count_sync(sync, tally.syncs);
     if ((sync.flags & wire::SYNC_COMMIT_WOKE) != 0) ++waited_for[sync.wanted_tid];
     tally.sync_ns.push_back(sync.end_ns - sync.start_ns);
+    SyncTimes parts = parts_of(trace, sync);
+    for (size_t i = 0; i < kSyncParts; ++i) tally.sync_parts_ns[i] += parts[i];
+    if (auto joined = joined_by(trace, sync)) ++tally.joined[static_cast<size_t>(*joined)];
     if (sync.batch_ns != 0) tally.batch_wait_ns.push_back(sync.batch_ns);
     syncing.push_back({sync.start_ns, sync.end_ns});
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "userspace/batching/flush_origin.h"
+#include "userspace/batching/sync_parts.h"
 #include "userspace/model/span.h"
 #include "userspace/model/trace.h"
 
@@ -33,6 +34,9 @@ struct Tally {
   uint64_t commits = 0;        // those of the timer that nobody waited for left out
   uint64_t timer_commits = 0;  // those
   std::array<uint64_t, kFlushOrigins> flushes{};
+
+  SyncTimes sync_parts_ns{};  // of all syncs
+  std::array<uint64_t, kJoined> joined{};
 
   // Samples, in ns.
   std::vector<uint64_t> sync_ns;

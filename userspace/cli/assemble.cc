@@ -117,9 +117,11 @@ void add_devices(report::Report& report, const std::vector<kernel::Device>& devi
           "{} (ext4 on {}) has no journal: there are no commits to wait for, the rest is explained",
           device.mountpoint, device.name));
     } else if (!device.fs.empty() && device.fs != "ext4") {
-      report.notes.push_back(fmt::format(
-          "{} is {}: waits for its own log are named by their stacks, not followed into it",
-          device.mountpoint, device.fs));
+      report.notes.push_back(
+          fmt::format("{} is {}: its own log's objects are not shown; waits for it are named by "
+                      "their stacks and "
+                      "followed to the task or the device that ended them",
+                      device.mountpoint, device.fs));
     }
   }
 }

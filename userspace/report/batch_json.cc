@@ -85,6 +85,17 @@ Json sharing_json(const Tally& tally, const kernel::BatchBounds& bounds) {
   if (rates.commits_per_flush) json["commits_per_flush"] = *rates.commits_per_flush;
   json["flushes_per_s"] = rates.flushes_per_s;
   json["fsync_us"] = times_of(tally.sync_ns);
+  json["sync_parts_us"] = Json::object();
+  for (size_t i = 0; i < batching::kSyncParts; ++i) {
+    uint64_t mean_ns = tally.sync_parts_ns[i] / std::max<uint64_t>(tally.syncs.all(), 1);
+    json["sync_parts_us"][std::string(batching::name_of(static_cast<batching::SyncPart>(i)))] =
+        us_json(mean_ns);
+  }
+  json["joined"] = Json::object();
+  for (size_t i = 0; i < batching::kJoined; ++i) {
+    json["joined"][std::string(batching::name_of(static_cast<batching::Joined>(i)))] =
+        tally.joined[i];
+  }
   json["commit_us"] = times_of(tally.commit_ns);
   json["commit_handles_us"] = times_of(tally.handles_ns);
   json["flush_us"] = times_of(tally.flush_ns);

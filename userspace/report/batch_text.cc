@@ -111,6 +111,38 @@ void print_costs(Page& page, const BatchReport& report) {
   table.print(page);
 }
 
+void print_parts(Page& page, const BatchReport& report) {
+  page.title("What a sync waits for, on average; and the commit that it met");
+  std::vector<report::Column> columns = beginning();
+  for (const char* title : {"own commit", "commit before", "flush in flight", "own flush"}) {
+    columns.push_back({title});
+  }
+  columns.push_back({"sleep", kRight, 2});
+  columns.push_back({"other"});
+  for (const char* title : {"running", "next", "committing"}) columns.push_back({title, kRight, 1});
+  Table table(std::move(columns));
+  for (const Rung& rung : report.rungs) {
+    Tally tally = rung.sum();
+    auto mean = [&](batching::SyncPart part) {
+      return format_time(tally.sync_parts_ns[static_cast<size_t>(part)] /
+                         std::max<uint64_t>(tally.syncs.all(), 1));
+    };
+    using enum batching::SyncPart;
+    std::vector<std::string> cells{
+        rung.device,      rung.setting,         fmt::to_string(rung.threads),
+        mean(kOwnCommit), mean(kCommitBefore),  mean(kFlushInFlight),
+        mean(kOwnFlush),  mean(kBatchingSleep), mean(kOther)};
+    for (uint64_t count : tally.joined) cells.push_back(fmt::to_string(count));
+    table.row(std::move(cells));
+  }
+  table.print(page);
+  page.wrapped(2, 2,
+               {{"running: its transaction could be committed at once; next: another was being "
+                 "committed, and it waited for that one first; committing: its own was "
+                 "under way.",
+                 Ink::kDim}});
+}
+
 void print_counts(Page& page, const BatchReport& report) {
   page.title("Syncs by what they needed, flushes by what asked for them");
   std::vector<report::Column> columns = beginning();
@@ -201,6 +233,7 @@ std::string to_text(const BatchReport& report, const TextStyle& style) {
   print_gains(page, report);
   print_sharing(page, report);
   print_costs(page, report);
+  print_parts(page, report);
   print_counts(page, report);
   print_verdicts(page, report, style.utf8);
   return page.take();

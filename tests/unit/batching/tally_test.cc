@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "tests/unit/model/builder.h"
 #include "userspace/batching/figures.h"
 
@@ -94,6 +96,39 @@ TEST(Tally, IdleIsWhereASyncWaitsAndNoFlushIsUnderWay) {
   Tally tally = tally_of(two_share_a_commit().trace(ms(0), ms(100)), kPart, {kDisk});
   // 9..20, 30..31, 41..46 of the two; 60..61, 71..72 of the third
   EXPECT_EQ(tally.idle_ns, (std::vector<uint64_t>{11 * kMs, 1 * kMs, 5 * kMs, 1 * kMs, 1 * kMs}));
+}
+
+TEST(SyncParts, AddUpToTheSync) {
+  Events events;
+  events.commit(5, kThread, {ms(5), ms(5), ms(6), ms(7), ms(8), ms(10), ms(19), ms(20)});
+  events.commit(6, kThread, {ms(20), ms(21), ms(22), ms(23), ms(24), ms(30), ms(44), ms(45)});
+  auto& sync = events.sync(kOne, ms(10), ms(60), 6, wire::SYNC_COMMIT_WOKE);
+  sync.flush_ns = ms(46);
+  Events::member(events.flush(ms(46), ms(50), ms(59)), kOne, ms(46));
+  model::Trace trace = events.trace(ms(0), ms(100));
+  SyncTimes parts = parts_of(trace, trace.syncs()[0]);
+  auto part = [&](SyncPart which) { return parts[static_cast<size_t>(which)] / kMs; };
+  EXPECT_EQ(part(SyncPart::kCommitBefore), 10U);  // 10..20
+  EXPECT_EQ(part(SyncPart::kOwnCommit), 25U);     // 20..45, from its request on
+  EXPECT_EQ(part(SyncPart::kFlushInFlight), 4U);  // 46..50
+  EXPECT_EQ(part(SyncPart::kOwnFlush), 9U);       // 50..59
+  EXPECT_EQ(part(SyncPart::kOther), 2U);          // 45..46, 59..60
+  EXPECT_EQ(std::accumulate(parts.begin(), parts.end(), uint64_t{0}), 50 * kMs);
+}
+
+TEST(SyncParts, TellHowTheCommitWasMet) {
+  Events events;
+  events.commit(5, kThread, {ms(5), ms(5), ms(6), ms(7), ms(8), ms(10), ms(19), ms(20)});
+  events.commit(6, kThread, {ms(30), ms(30), ms(32), ms(33), ms(34), ms(35), ms(44), ms(45)});
+  events.sync(kOne, ms(10), ms(46), 6, wire::SYNC_COMMIT_WOKE);  // while 5 is committed
+  events.sync(kTwo, ms(25), ms(47), 6, wire::SYNC_COMMIT_WOKE);  // between the two
+  events.sync(kMkfs, ms(40), ms(48), 6, wire::SYNC_COMMIT_WOKE);
+  events.sync(kMkfs, ms(60), ms(61), 6);
+  model::Trace trace = events.trace(ms(0), ms(100));
+  std::vector<std::optional<Joined>> joined;
+  for (const model::Sync& sync : trace.syncs()) joined.push_back(joined_by(trace, sync));
+  EXPECT_EQ(joined, (std::vector<std::optional<Joined>>{Joined::kNext, Joined::kRunning,
+                                                        Joined::kCommitting, std::nullopt}));
 }
 
 TEST(Figures, TheRateIsTheProductOfItsFactors) {
