@@ -171,7 +171,7 @@ def fsmark_rates():
     if not shutil.which("fs_mark"):
         raise Skip("fs_mark is not installed (package fsmark)")
     with Folder() as folder, Disk(folder, "slow", flush="20ms") as disk:
-        for threads, files in ((1, 12), (4, 16), (8, 12)):
+        for threads, files in ((1, 10), (4, 12), (8, 10)):
             pairs = []
             for turn in range(2):
                 theirs = rate_of_fs_mark(f"{disk.mountpoint}/f{turn}", threads, files)

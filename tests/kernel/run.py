@@ -30,7 +30,7 @@ CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors,
          for case in module.CASES} | ROWS
 # One row for each kind of chain: scripts/test has no time for all of them.
 SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung", "begun_before",
-         "extending_aio", "fs_frozen_before", "queue_depth", "queue_frozen", "blkio_limit")
+         "extending_aio", "fs_frozen_before", "queue_depth", "blkio_limit")
 NEEDS = {"decoy": ("fio",), "foreign": ("fio", "ioping")}
 
 
