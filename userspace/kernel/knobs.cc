@@ -158,6 +158,7 @@ void mount_with(const Device& device, const char* source, const std::string& opt
 
 void run_tool(const std::vector<std::string>& words) {
   std::vector<char*> argv;
+  argv.reserve(words.size() + 1);
   for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
   argv.push_back(nullptr);
   pid_t pid = fork();
@@ -246,6 +247,7 @@ Device device_from(const nlohmann::json& state) {
 const std::vector<std::string>& knob_names() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> list;
+    list.reserve(kSpecs.size());
     for (const KnobSpec& spec : kSpecs) list.emplace_back(spec.name);
     return list;
   }();
