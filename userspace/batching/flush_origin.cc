@@ -16,8 +16,12 @@ FlushOrigins::FlushOrigins(const model::Trace& trace, uint32_t dev) : trace_(tra
   for (const model::Sync& sync : trace.syncs()) {
     if (sync.dev != dev) continue;
     syncs_[sync.task.tid].push_back({sync.start_ns, sync.end_ns});
-    if ((sync.flags & wire::SYNC_COMMIT_WOKE) != 0) ++waited_for_[sync.wanted_tid];
+    if (model::waited_for_commit(sync)) waited_for_.insert(sync.wanted_tid);
   }
+}
+
+bool FlushOrigins::is_timers(const model::Commit& commit) const {
+  return commit.by_timer() && !waited_for_.contains(commit.event.tid);
 }
 
 bool FlushOrigins::syncs_at(uint32_t tid, uint64_t ns) const {
@@ -46,9 +50,7 @@ FlushOrigin FlushOrigins::of(const wire::wire_flush_member& member, uint32_t dis
     // With an external journal, the file system's disk is flushed before the record is written.
     bool data_disk = trace_.disk_of(commit->event.journal_dev) != disk;
     if (!record && !data_disk) return FlushOrigin::kLogTail;
-    bool by_timer = commit->event.requested_ns != 0 && commit->event.requester.tid == 0;
-    bool waited_for = waited_for_.contains(member.journal_tid);
-    return by_timer && !waited_for ? FlushOrigin::kTimer : FlushOrigin::kCommit;
+    return is_timers(*commit) ? FlushOrigin::kTimer : FlushOrigin::kCommit;
   }
   if (syncs_at(member.task.tid, member.queued_ns)) return FlushOrigin::kSync;
   if (makes_room_at(member.task.tid, member.queued_ns)) return FlushOrigin::kCheckpoint;
@@ -57,8 +59,8 @@ FlushOrigin FlushOrigins::of(const wire::wire_flush_member& member, uint32_t dis
 
 FlushOrigin FlushOrigins::of(const model::Flush& flush) const {
   FlushOrigin origin = FlushOrigin::kForeign;
-  for (uint32_t i = 0; i < flush.event.known_members && i < wire::WIRE_FLUSH_MEMBERS; ++i) {
-    origin = std::min(origin, of(flush.event.member[i], flush.event.disk));
+  for (const wire::wire_flush_member& member : flush.members()) {
+    origin = std::min(origin, of(member, flush.event.disk));
   }
   return origin;
 }

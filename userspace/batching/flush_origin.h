@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "userspace/model/trace.h"
@@ -30,6 +31,8 @@ class FlushOrigins {
   FlushOrigins(const model::Trace& trace, uint32_t dev);
 
   [[nodiscard]] FlushOrigin of(const model::Flush& flush) const;
+  // The timer began it, and no sync waited for it.
+  [[nodiscard]] bool is_timers(const model::Commit& commit) const;
 
  private:
   [[nodiscard]] FlushOrigin of(const wire::wire_flush_member& member, uint32_t disk) const;
@@ -39,7 +42,7 @@ class FlushOrigins {
   const model::Trace& trace_;
   uint32_t dev_;
   std::unordered_map<uint32_t, std::vector<model::Span>> syncs_;  // by tid, by time
-  std::unordered_map<uint32_t, uint64_t> waited_for_;             // transaction -> sync calls
+  std::unordered_set<uint32_t> waited_for_;                       // transactions
 };
 
 }  // namespace stalltrace::batching

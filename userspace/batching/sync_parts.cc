@@ -1,47 +1,15 @@
 #include "userspace/batching/sync_parts.h"
 
 #include <algorithm>
-#include <vector>
+#include <span>
 
 namespace stalltrace::batching {
 namespace {
 
 using model::Span;
 
-// Takes what `span` covers of the free pieces for a part.
-class Pieces {
- public:
-  explicit Pieces(Span whole) : free_{whole} {}
-
-  uint64_t take(Span span) {
-    uint64_t taken = 0;
-    std::vector<Span> left;
-    for (const Span& piece : free_) {
-      Span both = piece.clip(span);
-      if (both.empty()) {
-        left.push_back(piece);
-        continue;
-      }
-      taken += both.ns();
-      if (piece.start_ns < both.start_ns) left.push_back({piece.start_ns, both.start_ns});
-      if (both.end_ns < piece.end_ns) left.push_back({both.end_ns, piece.end_ns});
-    }
-    free_ = std::move(left);
-    return taken;
-  }
-
-  [[nodiscard]] uint64_t left_ns() const {
-    uint64_t ns = 0;
-    for (const Span& piece : free_) ns += piece.ns();
-    return ns;
-  }
-
- private:
-  std::vector<Span> free_;
-};
-
 bool needed_commit(const model::Sync& sync) {
-  return (sync.flags & wire::SYNC_COMMIT_WOKE) != 0 && sync.wanted_tid != 0;
+  return model::waited_for_commit(sync) && sync.wanted_tid != 0;
 }
 
 // Before that it had only been asked for.
@@ -54,9 +22,8 @@ const model::Flush* own_flush(const model::Trace& trace, const model::Sync& sync
   if (sync.flush_ns == 0) return nullptr;
   uint32_t disk = trace.disk_of(sync.dev);
   for (const model::Flush* flush : trace.flushes(disk, {sync.flush_ns, sync.end_ns})) {
-    const auto* members = flush->event.member;
-    uint32_t known = std::min<uint32_t>(flush->event.known_members, wire::WIRE_FLUSH_MEMBERS);
-    bool ours = std::any_of(members, members + known, [&](const wire::wire_flush_member& one) {
+    std::span<const wire::wire_flush_member> members = flush->members();
+    bool ours = std::any_of(members.begin(), members.end(), [&](const auto& one) {
       return one.task.tid == sync.task.tid && one.queued_ns == sync.flush_ns;
     });
     if (ours) return flush;
@@ -79,24 +46,29 @@ std::string_view name_of(Joined joined) {
 
 SyncTimes parts_of(const model::Trace& trace, const model::Sync& sync) {
   SyncTimes times{};
-  auto add = [&](SyncPart part, uint64_t ns) { times[static_cast<size_t>(part)] += ns; };
   Span whole{sync.start_ns, sync.end_ns};
-  Pieces pieces(whole);
+  model::FreeSpans free(whole);
+  auto take = [&](SyncPart part, Span span) {
+    free.take(span, [&](Span piece) { times[static_cast<size_t>(part)] += piece.ns(); });
+  };
   if (const model::Flush* flush = own_flush(trace, sync)) {
-    add(SyncPart::kOwnFlush, pieces.take(flush->device));
-    add(SyncPart::kFlushInFlight, pieces.take({sync.flush_ns, flush->device.start_ns}));
+    take(SyncPart::kOwnFlush, flush->device);
+    take(SyncPart::kFlushInFlight, {sync.flush_ns, flush->device.start_ns});
   }
   if (needed_commit(sync)) {
     for (const model::Commit* commit : trace.commits(sync.dev, whole)) {
       // Transactions are numbered on, around zero (tid_gt in linux/jbd2.h).
       auto ahead = static_cast<int32_t>(sync.wanted_tid - commit->event.tid);
-      if (ahead == 0) add(SyncPart::kOwnCommit, pieces.take(commit->span()));
-      if (ahead > 0) add(SyncPart::kCommitBefore, pieces.take(commit->span()));
+      if (ahead == 0) take(SyncPart::kOwnCommit, commit->span());
+      if (ahead > 0) take(SyncPart::kCommitBefore, commit->span());
     }
   }
-  uint64_t slept_ns = std::min(sync.batch_ns, pieces.left_ns());
-  add(SyncPart::kBatchingSleep, slept_ns);
-  add(SyncPart::kOther, pieces.left_ns() - slept_ns);
+  take(SyncPart::kOther, whole);
+  // How long it slept is known, and not when.
+  uint64_t& other_ns = times[static_cast<size_t>(SyncPart::kOther)];
+  uint64_t slept_ns = std::min(sync.batch_ns, other_ns);
+  times[static_cast<size_t>(SyncPart::kBatchingSleep)] = slept_ns;
+  other_ns -= slept_ns;
   return times;
 }
 

@@ -43,7 +43,7 @@ std::vector<uint64_t> uncovered(const std::vector<Span>& spans, const std::vecto
 }
 
 void count_sync(const model::Sync& sync, SyncCounts& counts) {
-  if ((sync.flags & wire::SYNC_COMMIT_WOKE) != 0) {
+  if (model::waited_for_commit(sync)) {
     ++counts.with_commit;
     if (sync.flush_ns != 0) ++counts.own_flush;
   } else if ((sync.flags & wire::SYNC_FAST_COMMIT) != 0) {
@@ -57,10 +57,6 @@ void count_sync(const model::Sync& sync, SyncCounts& counts) {
 
 bool ends_inside(const Span& window, uint64_t ns) {
   return ns >= window.start_ns && ns <= window.end_ns;
-}
-
-bool is_the_timers(const model::Commit& commit) {
-  return commit.event.requested_ns != 0 && commit.event.requester.tid == 0;
 }
 
 }  // namespace
@@ -94,12 +90,11 @@ Tally& Tally::operator+=(const Tally& other) {
 Tally tally_of(const model::Trace& trace, uint32_t dev, const std::vector<uint32_t>& disks) {
   Tally tally;
   tally.windows.push_back(trace.window());
+  FlushOrigins origins(trace, dev);
   std::vector<Span> syncing;
-  std::unordered_map<uint32_t, uint64_t> waited_for;
   for (const model::Sync& sync : trace.syncs()) {
     if (sync.dev != dev || !ends_inside(trace.window(), sync.end_ns)) continue;
     count_sync(sync, tally.syncs);
-    if ((sync.flags & wire::SYNC_COMMIT_WOKE) != 0) ++waited_for[sync.wanted_tid];
     tally.sync_ns.push_back(sync.end_ns - sync.start_ns);
     SyncTimes parts = parts_of(trace, sync);
     for (size_t i = 0; i < kSyncParts; ++i) tally.sync_parts_ns[i] += parts[i];
@@ -109,7 +104,7 @@ Tally tally_of(const model::Trace& trace, uint32_t dev, const std::vector<uint32
   }
   for (const model::Commit& commit : trace.commits(dev)) {
     if (commit.unfinished() || !ends_inside(trace.window(), commit.span().end_ns)) continue;
-    if (is_the_timers(commit) && !waited_for.contains(commit.event.tid)) {
+    if (origins.is_timers(commit)) {
       ++tally.timer_commits;
     } else {
       ++tally.commits;
@@ -119,7 +114,6 @@ Tally tally_of(const model::Trace& trace, uint32_t dev, const std::vector<uint32
     tally.commit_ns.push_back(commit.span().ns());
     tally.handles_ns.push_back(commit.locked().ns());
   }
-  FlushOrigins origins(trace, dev);
   std::vector<Span> flushing;
   for (uint32_t disk : disks) {
     for (const model::Flush& flush : trace.flushes(disk)) {

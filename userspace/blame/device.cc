@@ -20,8 +20,7 @@ constexpr uint64_t kWakeNs = 1'000'000;
 constexpr uint64_t kHungNs = 5'000'000'000;
 
 const wire::wire_flush_member* member_of(const Flush& flush, const DeviceWait& wait) {
-  for (uint32_t i = 0; i < flush.event.known_members; ++i) {
-    const wire::wire_flush_member& member = flush.event.member[i];
+  for (const wire::wire_flush_member& member : flush.members()) {
     bool own = wait.commit_tid != 0 ? member.journal_tid == wait.commit_tid
                                     : wait.tid != 0 && member.task.tid == wait.tid;
     if (own) return &member;
@@ -123,7 +122,7 @@ Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wa
   cause.kind = CauseKind::kFlush;
   cause.id = std::to_string(flush.serial);
   cause.dev = flush.event.disk;
-  if (flush.event.known_members != 0) cause.task = task_name(flush.event.member[0].task);
+  if (!flush.members().empty()) cause.task = task_name(flush.members().front().task);
   cause.start_ns = span.start_ns;
   cause.ns = span.ns();
   bool proven = own || (wait.request && wait.request->complete_ns >= flush.device.end_ns &&
@@ -260,9 +259,9 @@ void Explainer::put_sequence_data(Tiling& tiling, const Flush& flush, Span queue
     Span just_before{request->issue_ns - std::min(request->issue_ns, kBackToBackNs),
                      request->issue_ns + 1};
     for (const Flush* before : trace_.flushes(flush.event.disk, just_before)) {
-      const auto* members = before->event.member;
+      std::span<const wire::wire_flush_member> members = before->members();
       bool with_data =
-          std::any_of(members, members + before->event.known_members,
+          std::any_of(members.begin(), members.end(),
                       [](const wire::wire_flush_member& one) { return one.has_data != 0; });
       if (before->event.queue != flush.event.queue || !with_data ||
           before->device.end_ns > request->issue_ns) {

@@ -143,7 +143,7 @@ class Culprits {
 std::map<std::pair<uint32_t, uint32_t>, uint64_t> syncs_by_commit(const model::Trace& trace) {
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> syncs;
   for (const model::Sync& sync : trace.syncs()) {
-    if ((sync.flags & wire::SYNC_COMMIT_WOKE) != 0) ++syncs[{sync.dev, sync.wanted_tid}];
+    if (model::waited_for_commit(sync)) ++syncs[{sync.dev, sync.wanted_tid}];
   }
   return syncs;
 }

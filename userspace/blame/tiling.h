@@ -30,34 +30,19 @@ inline Causes one(Cause cause) {
 
 class Tiling {
  public:
-  explicit Tiling(Span whole) : whole_(whole) {
-    if (!whole.empty()) free_.push_back(whole);
-  }
+  explicit Tiling(Span whole) : whole_(whole), free_(whole) {}
 
   [[nodiscard]] Span whole() const { return whole_; }
-  [[nodiscard]] bool full() const { return free_.empty(); }
-  [[nodiscard]] const std::vector<Span>& free() const { return free_; }
+  [[nodiscard]] bool full() const { return free().empty(); }
+  [[nodiscard]] const std::vector<Span>& free() const { return free_.spans(); }
   [[nodiscard]] bool is_free(uint64_t ns) const {
-    return std::any_of(free_.begin(), free_.end(), [&](Span gap) { return gap.holds(ns); });
+    return std::any_of(free().begin(), free().end(), [&](Span gap) { return gap.holds(ns); });
   }
 
   // Calls make(piece) for every free piece of `span`; it returns a Cause or Causes that tile it.
   template <typename Make>
   void put(Span span, Make&& make) {
-    span = span.clip(whole_);
-    if (span.empty()) return;
-    auto first = std::partition_point(free_.begin(), free_.end(),
-                                      [&](Span gap) { return gap.end_ns <= span.start_ns; });
-    std::vector<Span> rest;
-    auto last = first;
-    for (; last != free_.end() && last->start_ns < span.end_ns; ++last) {
-      Span piece = last->clip(span);
-      if (last->start_ns < piece.start_ns) rest.push_back({last->start_ns, piece.start_ns});
-      if (piece.end_ns < last->end_ns) rest.push_back({piece.end_ns, last->end_ns});
-      keep(piece, make(piece));
-    }
-    auto at = free_.erase(first, last);
-    free_.insert(at, rest.begin(), rest.end());
+    free_.take(span.clip(whole_), [&](Span piece) { keep(piece, make(piece)); });
   }
 
   template <typename Make>
@@ -67,7 +52,7 @@ class Tiling {
 
   // In order of time. Neighbours that say the same become one.
   [[nodiscard]] Causes take() && {
-    assert(free_.empty());
+    assert(full());
     auto earlier = [](const Cause& a, const Cause& b) { return a.start_ns < b.start_ns; };
     if (!std::is_sorted(causes_.begin(), causes_.end(), earlier)) {
       std::sort(causes_.begin(), causes_.end(), earlier);
@@ -108,7 +93,7 @@ class Tiling {
   }
 
   Span whole_;
-  std::vector<Span> free_;  // in order
+  model::FreeSpans free_;
   Causes causes_;
 };
 

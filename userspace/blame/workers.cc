@@ -99,8 +99,8 @@ Explainer::Sender Explainer::sender_of(const wire::wire_request_times& request) 
   if ((request.op & kOpMask) == kOpFlush) {
     for (const model::Flush* flush :
          trace_.flushes(request.disk, {request.issue_ns, request.issue_ns + 1})) {
-      if (flush->device.start_ns != request.issue_ns || flush->event.known_members == 0) continue;
-      const wire::wire_flush_member& member = flush->event.member[0];
+      if (flush->device.start_ns != request.issue_ns || flush->members().empty()) continue;
+      const wire::wire_flush_member& member = flush->members().front();
       return {task_name(member.task), member.queued_ns};
     }
     return {};

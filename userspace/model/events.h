@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "bpf/wire.h"
@@ -89,6 +90,10 @@ struct Commit {
   // handles, when is told by its thread's sleeps.
   [[nodiscard]] Span locked() const { return phase(Phase::kLocked); }
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::COMMIT_UNFINISHED) != 0; }
+  // The journal's own timer asked for it, and no task.
+  [[nodiscard]] bool by_timer() const {
+    return event.requested_ns != 0 && event.requester.tid == 0;
+  }
 };
 
 struct Handle {
@@ -110,6 +115,10 @@ struct Flush {
   // working beside a flush. (What it had begun before may complete during any flush.)
   bool worked_beside = false;
 
+  // Those of the requests it served that are known one by one.
+  [[nodiscard]] std::span<const wire::wire_flush_member> members() const {
+    return {event.member, event.known_members};
+  }
   [[nodiscard]] bool unfinished() const { return (event.flags & wire::FLUSH_UNFINISHED) != 0; }
   // Its completion passed unseen: it ended at the latest at the end of `device`.
   [[nodiscard]] bool end_unseen() const { return (event.flags & wire::FLUSH_END_UNSEEN) != 0; }
@@ -143,6 +152,11 @@ struct Freeze {
 
 using Async = wire::wire_async;
 using Sync = wire::wire_sync;
+
+// It slept until the journal thread woke it.
+inline bool waited_for_commit(const Sync& sync) {
+  return (sync.flags & wire::SYNC_COMMIT_WOKE) != 0;
+}
 
 // Why events were refused or mended.
 struct Oddities {

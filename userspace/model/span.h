@@ -22,6 +22,38 @@ struct Span {
   bool operator==(const Span&) const = default;
 };
 
+// What of an interval nobody has taken yet.
+class FreeSpans {
+ public:
+  explicit FreeSpans(Span whole) {
+    if (!whole.empty()) spans_.push_back(whole);
+  }
+
+  // In order.
+  [[nodiscard]] const std::vector<Span>& spans() const { return spans_; }
+
+  // Calls visit(piece) for every free piece of `span`; they are free no more.
+  template <typename Visit>
+  void take(Span span, Visit&& visit) {
+    if (span.empty()) return;
+    auto first = std::partition_point(spans_.begin(), spans_.end(),
+                                      [&](Span gap) { return gap.end_ns <= span.start_ns; });
+    std::vector<Span> rest;
+    auto last = first;
+    for (; last != spans_.end() && last->start_ns < span.end_ns; ++last) {
+      Span piece = last->clip(span);
+      if (last->start_ns < piece.start_ns) rest.push_back({last->start_ns, piece.start_ns});
+      if (piece.end_ns < last->end_ns) rest.push_back({piece.end_ns, last->end_ns});
+      visit(piece);
+    }
+    auto at = spans_.erase(first, last);
+    spans_.insert(at, rest.begin(), rest.end());
+  }
+
+ private:
+  std::vector<Span> spans_;
+};
+
 // Which of many spans overlap a given one, in time proportional to the answer. One that lasts for
 // the whole trace (a hung request) does not slow the others down.
 class SpanIndex {

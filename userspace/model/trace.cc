@@ -279,8 +279,7 @@ void Trace::seal_slices() {
 // when a request that was sent after it completed.
 uint64_t Trace::unseen_end_ns(const Flush& flush) const {
   uint64_t end_ns = flush.device.end_ns;
-  for (uint32_t i = 0; i < flush.event.known_members; ++i) {
-    const wire::wire_flush_member& member = flush.event.member[i];
+  for (const wire::wire_flush_member& member : flush.members()) {
     if (member.has_data != 0) continue;  // its write and a second flush come before the wake-up
     for (const Wait& wait : waits_of(member.task.tid, flush.device)) {
       bool slept_then = wait.out_ns <= flush.device.start_ns + kSameBatchNs;
