@@ -33,12 +33,29 @@ std::string mean_time(const std::vector<uint64_t>& samples) {
   return time_of(dist, static_cast<uint64_t>(dist.mean_ns));
 }
 
+// A rung with its loops added up.
+struct Row {
+  const Rung& rung;
+  Tally tally;
+  batching::Gain gain;
+};
+
+std::vector<Row> rows_of(const BatchReport& report) {
+  std::vector<Row> rows;
+  for (const Rung& rung : report.rungs) {
+    const Rung& first = batching::first_rung(report.rungs, rung);
+    rows.push_back({rung, rung.sum(), {}});
+    rows.back().gain = batching::gain_of(rows.back().tally, first.sum());
+  }
+  return rows;
+}
+
 // What comes first in every table; a column without text is left out.
 std::vector<report::Column> beginning() {
   return {{"device", kLeft}, {"setting", kLeft}, {"threads"}};
 }
 
-void print_gains(Page& page, const BatchReport& report) {
+void print_gains(Page& page, const std::vector<Row>& rows) {
   page.title("What more threads gain, and by what: gain = commits x flushes x rate");
   std::vector<report::Column> columns = beginning();
   for (const char* title : {"files/s", "syncs/s", "gain", "shared commits", "shared flushes"}) {
@@ -46,22 +63,22 @@ void print_gains(Page& page, const BatchReport& report) {
   }
   columns.push_back({"flush rate"});
   Table table(std::move(columns));
-  for (const Rung& rung : report.rungs) {
-    Tally tally = rung.sum();
+  for (const Row& row : rows) {
+    const Rung& rung = row.rung;
+    const Tally& tally = row.tally;
     batching::Rates rates = batching::rates_of(tally);
-    batching::Gain gain = batching::gain_of(tally, batching::first_rung(report.rungs, rung).sum());
     auto factor = [&](double batching::Factors::*which) {
-      return gain.factors ? fmt::format("x{:.2f}", (*gain.factors).*which) : "-";
+      return row.gain.factors ? fmt::format("x{:.2f}", (*row.gain.factors).*which) : "-";
     };
     table.row({rung.device, rung.setting, fmt::to_string(rung.threads), number(rates.files_per_s),
-               number(rates.syncs_per_s), fmt::format("x{:.2f}", gain.of_syncs),
+               number(rates.syncs_per_s), fmt::format("x{:.2f}", row.gain.of_syncs),
                factor(&batching::Factors::commit_sharing),
                factor(&batching::Factors::flush_sharing), factor(&batching::Factors::flush_rate)});
   }
   table.print(page);
 }
 
-void print_sharing(Page& page, const BatchReport& report) {
+void print_sharing(Page& page, const std::vector<Row>& rows) {
   page.title("How much is shared: syncs/s = syncs per commit x commits per flush x flushes/s");
   std::vector<report::Column> columns = beginning();
   for (const char* title : {"syncs/commit", "commits/flush", "flushes/s"}) {
@@ -71,8 +88,9 @@ void print_sharing(Page& page, const BatchReport& report) {
   columns.push_back({"free flushes", kRight, 2});
   columns.push_back({"all share", kRight, 1});
   Table table(std::move(columns));
-  for (const Rung& rung : report.rungs) {
-    Tally tally = rung.sum();
+  for (const Row& row : rows) {
+    const Rung& rung = row.rung;
+    const Tally& tally = row.tally;
     batching::Rates rates = batching::rates_of(tally);
     batching::Ceilings ceilings = batching::ceilings_of(tally, rung.threads);
     auto per_s = [](const std::optional<double>& value) {
@@ -92,7 +110,7 @@ void print_sharing(Page& page, const BatchReport& report) {
                  Ink::kDim}});
 }
 
-void print_costs(Page& page, const BatchReport& report) {
+void print_costs(Page& page, const std::vector<Row>& rows) {
   page.title("What it costs");
   std::vector<report::Column> columns = beginning();
   for (const char* title : {"sync p50", "p99", "max", "commit", "open handles", "flush"}) {
@@ -100,8 +118,9 @@ void print_costs(Page& page, const BatchReport& report) {
   }
   columns.push_back({"batching sleep", kRight, 1});
   Table table(std::move(columns));
-  for (const Rung& rung : report.rungs) {
-    Tally tally = rung.sum();
+  for (const Row& row : rows) {
+    const Rung& rung = row.rung;
+    const Tally& tally = row.tally;
     model::Dist sync = model::dist_of_samples(tally.sync_ns);
     table.row({rung.device, rung.setting, fmt::to_string(rung.threads), time_of(sync, sync.p50_ns),
                time_of(sync, sync.p99_ns), time_of(sync, sync.max_ns), mean_time(tally.commit_ns),
@@ -111,7 +130,7 @@ void print_costs(Page& page, const BatchReport& report) {
   table.print(page);
 }
 
-void print_parts(Page& page, const BatchReport& report) {
+void print_parts(Page& page, const std::vector<Row>& rows) {
   page.title("What a sync waits for, on average; and the commit that it met");
   std::vector<report::Column> columns = beginning();
   for (const char* title : {"own commit", "commit before", "flush in flight", "own flush"}) {
@@ -121,8 +140,9 @@ void print_parts(Page& page, const BatchReport& report) {
   columns.push_back({"other"});
   for (const char* title : {"running", "next", "committing"}) columns.push_back({title, kRight, 1});
   Table table(std::move(columns));
-  for (const Rung& rung : report.rungs) {
-    Tally tally = rung.sum();
+  for (const Row& row : rows) {
+    const Rung& rung = row.rung;
+    const Tally& tally = row.tally;
     auto mean = [&](batching::SyncPart part) {
       return format_time(tally.sync_parts_ns[static_cast<size_t>(part)] /
                          std::max<uint64_t>(tally.syncs.all(), 1));
@@ -143,7 +163,7 @@ void print_parts(Page& page, const BatchReport& report) {
                  Ink::kDim}});
 }
 
-void print_counts(Page& page, const BatchReport& report) {
+void print_counts(Page& page, const std::vector<Row>& rows) {
   page.title("Syncs by what they needed, flushes by what asked for them");
   std::vector<report::Column> columns = beginning();
   columns.push_back({"commit"});
@@ -157,8 +177,9 @@ void print_counts(Page& page, const BatchReport& report) {
   columns.push_back({"other", kRight, 3});
   columns.push_back({"diskstats", kRight, 5});
   Table table(std::move(columns));
-  for (const Rung& rung : report.rungs) {
-    Tally tally = rung.sum();
+  for (const Row& row : rows) {
+    const Rung& rung = row.rung;
+    const Tally& tally = row.tally;
     uint64_t other = 0;
     for (size_t i = 2; i < batching::kFlushOrigins; ++i) other += tally.flushes[i];
     auto flushes = [&](FlushOrigin origin) {
@@ -229,12 +250,13 @@ std::string to_text(const BatchReport& report, const TextStyle& style) {
     page.wrapped(2, 4, {{printable(note, style.utf8), Ink::kYellow}});
   }
   if (report.rungs.empty()) return page.take();
+  std::vector<Row> rows = rows_of(report);
   print_devices_by_threads(page, report);
-  print_gains(page, report);
-  print_sharing(page, report);
-  print_costs(page, report);
-  print_parts(page, report);
-  print_counts(page, report);
+  print_gains(page, rows);
+  print_sharing(page, rows);
+  print_costs(page, rows);
+  print_parts(page, rows);
+  print_counts(page, rows);
   print_verdicts(page, report, style.utf8);
   return page.take();
 }

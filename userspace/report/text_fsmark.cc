@@ -1,19 +1,10 @@
 // fs_mark's table: its own columns first, at their places, for what reads them by position.
 #include <fmt/format.h>
 
+#include "userspace/report/json_figures.h"
 #include "userspace/report/text_parts.h"
 
 namespace stalltrace::report {
-namespace {
-
-using Figures = nlohmann::json;
-
-double number(const Figures& row, const char* key) {
-  return row.is_object() && row.contains(key) && row[key].is_number() ? row[key].get<double>() : 0;
-}
-
-}  // namespace
-
 bool is_fsmark(const Figures& workload) {
   return workload.is_object() && workload.contains("iterations") &&
          workload["iterations"].is_array();
@@ -25,9 +16,9 @@ void print_fsmark(Page& page, const Figures& workload) {
                         "Files/sec", "App Overhead", "Wall f/sec"));
   for (const Figures& row : workload["iterations"]) {
     page.line(fmt::format("{:6.0f} {:12.0f} {:12.0f} {:12.1f} {:16.0f} {:12.1f}",
-                          number(row, "fsuse_percent"), number(row, "count"),
-                          number(row, "size_bytes"), number(row, "files_per_s_sum"),
-                          number(row, "app_overhead_us"), number(row, "files_per_s")));
+                          number_at(row, "fsuse_percent"), number_at(row, "count"),
+                          number_at(row, "size_bytes"), number_at(row, "files_per_s_sum"),
+                          number_at(row, "app_overhead_us"), number_at(row, "files_per_s")));
   }
 }
 

@@ -6,31 +6,16 @@
 
 #include "userspace/base/units.h"
 #include "userspace/report/clean_text.h"
+#include "userspace/report/json_figures.h"
 #include "userspace/report/text_parts.h"
 
 namespace stalltrace::report {
 namespace {
 
-using Figures = nlohmann::json;
 using enum Column::Align;
 
 constexpr size_t kMostEntries = 60;
 constexpr size_t kMostDepth = 8;
-
-// Scenarios write these figures, and files may hold anything: nothing here trusts a type.
-bool has_number(const Figures& object, const char* key) {
-  return object.is_object() && object.contains(key) && object[key].is_number();
-}
-
-double number_at(const Figures& object, const char* key) {
-  return has_number(object, key) ? object[key].get<double>() : 0;
-}
-
-std::string time_of_us(double us) {
-  if (!std::isfinite(us) || std::fabs(us) > 9e15) return "-";
-  std::string sign = us < 0 ? "-" : "";
-  return sign + format_time(static_cast<uint64_t>(std::llround(std::fabs(us) * 1000)));
-}
 
 std::string plain_number(double number) {
   if (!std::isfinite(number)) return "-";
