@@ -89,10 +89,6 @@ class FsmarkWorker : public Worker {
   void run(uint64_t start_ns) override;
 
  private:
-  struct Made {
-    std::string path;
-  };
-
   void iterations();
   void iteration(unsigned number);
   bool make_file(unsigned number, unsigned file);

@@ -1,6 +1,5 @@
 #include "workloads/powercut.h"
 
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,10 +9,10 @@
 #include <memory>
 
 #include "userspace/base/error.h"
-#include "workloads/command.h"
 #include "workloads/disk/process.h"
 #include "workloads/disk/profile.h"
 #include "workloads/disk/random.h"
+#include "workloads/own_disk.h"
 #include "workloads/powercut_load.h"
 #include "workloads/powercut_program.h"
 
@@ -27,93 +26,7 @@ constexpr uint64_t kFirstPromise_ns = 30'000 * kCutMs;
 constexpr uint64_t kMinLoad_ns = 100 * kCutMs;
 constexpr uint64_t kMaxLoad_ns = 1'500 * kCutMs;
 constexpr uint64_t kMoment_ns = 1'000 * kCutMs;  // how long a moment worth a cut is waited for
-constexpr uint64_t kUnmount_ns = 5'000 * kCutMs;
 constexpr uint64_t kShortPause_ns = 50'000;
-
-class OwnDisk {
- public:
-  explicit OwnDisk(const disk::DiskOptions& options) : info_(disk::create(options)) {}
-  OwnDisk(const OwnDisk&) = delete;
-  OwnDisk& operator=(const OwnDisk&) = delete;
-  ~OwnDisk() {
-    try {
-      if (!gone_) disk::destroy(info_.name);
-    } catch (const Error&) {
-      // Another error is on its way; `disk list` shows what is left.
-    }
-  }
-  void destroy() {
-    gone_ = true;
-    disk::destroy(info_.name);
-  }
-  [[nodiscard]] const disk::DiskInfo& info() const { return info_; }
-
- private:
-  disk::DiskInfo info_;
-  bool gone_ = false;
-};
-
-// An ext4 on the disk, at a place that `disk destroy` cleans as well.
-class OwnFileSystem {
- public:
-  OwnFileSystem(const disk::DiskInfo& disk, std::string options)
-      : device_(disk.device),
-        options_(std::move(options)),
-        folder_(disk::mountpoint_for(disk.name)) {
-    std::filesystem::create_directories(folder_);
-  }
-
-  [[nodiscard]] const std::string& folder() const { return folder_; }
-
-  void make() const {
-    // The kernel's threads would initialize the rest at any time later.
-    need_command({"mkfs.ext4", "-q", "-F", "-b", "4096", "-E",
-                  "lazy_itable_init=0,lazy_journal_init=0", device_});
-  }
-
-  // The error's line; empty if it is mounted.
-  [[nodiscard]] std::string try_mount() const {
-    std::vector<std::string> words{"mount", "-t", "ext4"};
-    if (!options_.empty()) words.insert(words.end(), {"-o", options_});
-    words.insert(words.end(), {device_, folder_});
-    const CommandEnd end = run_command(words);
-    if (end.status == 0) return {};
-    return fmt::format("mount: exit {}: {}", end.status,
-                       end.output.substr(0, end.output.find('\n')));
-  }
-
-  void mount() const {
-    const std::string error = try_mount();
-    if (!error.empty()) throw failed_error("{}", error);
-  }
-
-  // Processes that are just ending are waited for; others keep a mount that nobody sees any more.
-  void unmount() const {
-    const uint64_t deadline_ns = monotonic_ns() + kUnmount_ns;
-    while (umount2(folder_.c_str(), UMOUNT_NOFOLLOW) != 0) {
-      if (errno != EBUSY) throw failed_error("umount {}: {}", folder_, std::strerror(errno));
-      if (monotonic_ns() > deadline_ns) {
-        umount2(folder_.c_str(), UMOUNT_NOFOLLOW | MNT_DETACH);
-        throw failed_error("{} is kept busy by a process of the load", folder_);
-      }
-      disk::sleep_ns(10 * kCutMs);
-    }
-  }
-
-  // What it found wrong, empty if nothing.
-  [[nodiscard]] std::string check() const {
-    const CommandEnd end = run_command({"e2fsck", "-fn", device_});
-    if (end.status == 0) return {};
-    std::string line = end.output;
-    for (size_t at = 0; (at = line.find('\n', at)) != std::string::npos;) line.replace(at, 1, "; ");
-    return fmt::format("e2fsck: exit {}: {}", end.status, line.substr(0, 200));
-  }
-
- private:
-  std::string device_;
-  std::string options_;
-  std::string folder_;
-};
 
 class PowercutRun {
  public:

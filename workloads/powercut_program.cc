@@ -13,8 +13,8 @@
 #include <cstring>
 #include <sstream>
 
+#include "userspace/base/command.h"
 #include "userspace/base/error.h"
-#include "workloads/command.h"
 
 namespace stalltrace::workloads {
 namespace {

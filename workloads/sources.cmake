@@ -2,7 +2,6 @@ add_library(st_workloads STATIC
   block_order.cc
   channel.cc
   child.cc
-  command.cc
   distribution.cc
   fio_job.cc
   fsmark.cc
@@ -13,6 +12,7 @@ add_library(st_workloads STATIC
   load.cc
   mount_name.cc
   ops_log.cc
+  own_disk.cc
   powercut.cc
   powercut_load.cc
   powercut_program.cc

@@ -1,4 +1,4 @@
-#include "workloads/command.h"
+#include "userspace/base/command.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 #include "userspace/base/error.h"
 #include "userspace/base/fd.h"
 
-namespace stalltrace::workloads {
+namespace stalltrace {
 namespace {
 
 // Files in memory, not pipes: nobody has to read and write at the same time.
@@ -80,4 +80,4 @@ void need_command(const std::vector<std::string>& words) {
   throw failed_error("{} failed (exit {}): {}", words.front(), end.status, line);
 }
 
-}  // namespace stalltrace::workloads
+}  // namespace stalltrace

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace stalltrace::workloads {
+namespace stalltrace {
 
 struct CommandEnd {
   int status = 0;  // its exit status; 128 + signal for one that was killed, 127 if there is none
@@ -19,4 +19,4 @@ CommandEnd run_command(const std::vector<std::string>& words, const std::string&
 // As above; a failed Error with its first line of output unless it ends with 0.
 void need_command(const std::vector<std::string>& words);
 
-}  // namespace stalltrace::workloads
+}  // namespace stalltrace

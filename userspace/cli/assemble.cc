@@ -250,16 +250,21 @@ void add_outside_counts(report::Report& report, const std::vector<kernel::Device
   }
 }
 
+std::vector<uint32_t> disks_of(const kernel::Device& device,
+                               const std::vector<kernel::Device>& devices) {
+  std::vector<uint32_t> disks{device.disk};
+  auto log = std::find_if(devices.begin(), devices.end(), [&](const kernel::Device& other) {
+    return device.journal && other.kdev == *device.journal;
+  });
+  if (log != devices.end() && log->disk != device.disk) disks.push_back(log->disk);
+  return disks;
+}
+
 void add_batching(report::Report& report, const model::Trace& trace,
                   const std::vector<kernel::Device>& devices) {
   for (const kernel::Device& device : devices) {
     if (!device.has_journal) continue;
-    std::vector<uint32_t> disks{device.disk};
-    auto log = std::find_if(devices.begin(), devices.end(), [&](const kernel::Device& other) {
-      return device.journal && other.kdev == *device.journal;
-    });
-    if (log != devices.end() && log->disk != device.disk) disks.push_back(log->disk);
-    batching::Tally tally = batching::tally_of(trace, device.kdev, disks);
+    batching::Tally tally = batching::tally_of(trace, device.kdev, disks_of(device, devices));
     if (tally.syncs.all() == 0) continue;
     tally.ns = trace.window().ns();
     nlohmann::json journal = report::sharing_json(tally, kernel::batch_bounds(device.options));

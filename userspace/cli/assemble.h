@@ -31,6 +31,9 @@ void add_summary(report::Report& report, const blame::Summary& summary,
 void add_flush_lists(report::Report& report, const model::Trace& trace);
 void add_outside_counts(report::Report& report, const std::vector<kernel::Device>& devices,
                         const OutsideCounts& before, const OutsideCounts& after);
+// The whole disks that a file system and its journal lie on; the journal's is among `devices`.
+std::vector<uint32_t> disks_of(const kernel::Device& device,
+                               const std::vector<kernel::Device>& devices);
 // Of the journals whose file systems something synced.
 void add_batching(report::Report& report, const model::Trace& trace,
                   const std::vector<kernel::Device>& devices);

@@ -4,14 +4,22 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "userspace/base/error.h"
-#include "workloads/command.h"
-#include "workloads/disk/disk.h"
 #include "workloads/disk/profile.h"
 
 namespace stalltrace::cli {
+namespace {
+
+disk::DiskOptions options_of(const std::string& profile) {
+  disk::DiskOptions options;
+  options.name = fmt::format("batch-{}-{}", getpid(), profile);
+  options.profile = profile;
+  options.size_bytes = uint64_t{2} << 30U;
+  return options;
+}
+
+}  // namespace
 
 std::vector<std::string> profiles_named(const std::vector<std::string>& words) {
   std::vector<std::string> names;
@@ -31,33 +39,9 @@ std::vector<std::string> profiles_named(const std::vector<std::string>& words) {
 }
 
 ProfileDisk::ProfileDisk(const std::string& profile)
-    : name_(fmt::format("batch-{}-{}", getpid(), profile)) {
-  disk::DiskOptions options;
-  options.name = name_;
-  options.profile = profile;
-  options.size_bytes = uint64_t{2} << 30U;
-  disk::DiskInfo info = disk::create(options);
-  try {
-    // Nothing is left for the kernel to initialize in the background.
-    workloads::need_command(
-        {"mkfs.ext4", "-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", info.device});
-    directory_ = disk::mountpoint_for(name_);
-    std::filesystem::create_directories(directory_);
-    workloads::need_command({"mount", info.device, directory_});
-  } catch (...) {
-    disk::destroy(name_);
-    throw;
-  }
-}
-
-ProfileDisk::~ProfileDisk() {
-  try {
-    disk::destroy(name_);  // unmounts it
-    std::error_code ignored;
-    std::filesystem::remove(directory_, ignored);
-  } catch (const std::exception&) {
-    // `disk destroy --all` goes on.
-  }
+    : disk_(options_of(profile)), system_(disk_.info(), "") {
+  system_.make();
+  system_.mount();
 }
 
 }  // namespace stalltrace::cli

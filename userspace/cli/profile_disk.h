@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "workloads/own_disk.h"
+
 namespace stalltrace::cli {
 
 // "all" and names of kinds -> names. Throws a usage Error for a kind that there is not.
@@ -13,15 +15,12 @@ class ProfileDisk {
  public:
   // Throws as disk::create does, and a failed Error without mkfs.ext4.
   explicit ProfileDisk(const std::string& profile);
-  ProfileDisk(const ProfileDisk&) = delete;
-  ProfileDisk& operator=(const ProfileDisk&) = delete;
-  ~ProfileDisk();
 
-  [[nodiscard]] const std::string& directory() const { return directory_; }
+  [[nodiscard]] const std::string& directory() const { return system_.folder(); }
 
  private:
-  std::string name_;
-  std::string directory_;
+  workloads::OwnDisk disk_;
+  workloads::OwnFileSystem system_;
 };
 
 }  // namespace stalltrace::cli

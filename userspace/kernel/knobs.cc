@@ -5,7 +5,6 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "userspace/base/command.h"
 #include "userspace/base/error.h"
 #include "userspace/kernel/mounts.h"
 
@@ -156,24 +156,6 @@ void mount_with(const Device& device, const char* source, const std::string& opt
                      why[0] != '\0' ? why.data() : std::strerror(errno));
 }
 
-void run_tool(const std::vector<std::string>& words) {
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  pid_t pid = fork();
-  if (pid == 0) {
-    int null = open("/dev/null", O_RDWR);
-    for (int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) dup2(null, fd);
-    execvp(argv[0], argv.data());
-    _exit(127);
-  }
-  int status = 0;
-  if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0) {
-    throw failed_error("{} failed", words.front());
-  }
-}
-
 // Options that a new mount of ext4 takes: those of the old one without the knob's.
 std::string without(const std::string& options, std::string_view name) {
   std::string kept;
@@ -196,7 +178,7 @@ void mount_anew(const Device& device, const KnobSpec& spec, const std::string& v
   std::string failure;
   if (spec.kind == Kind::kFeature) {
     try {
-      run_tool({"tune2fs", "-O", value == "1" ? "fast_commit" : "^fast_commit", mount.source});
+      need_command({"tune2fs", "-O", value == "1" ? "fast_commit" : "^fast_commit", mount.source});
     } catch (const Error& error) {
       failure = error.what();
     }

@@ -14,6 +14,10 @@
 #include "workloads/disk/process.h"
 
 namespace stalltrace::disk {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CutOutcome, seed, at_ns, writes_dropped, writes_kept,
+                                   writes_in_flight, flushes_in_flight, pages_dropped, pages_kept)
+
 namespace {
 
 using nlohmann::json;
@@ -22,37 +26,13 @@ constexpr uint64_t kAnswerTimeoutNs = 10'000'000'000;
 constexpr uint64_t kLockWaitNs = 10'000'000'000;
 constexpr uint64_t kPollNs = 20'000;
 
-json to_json(const CutOutcome& outcome) {
-  return {{"seed", outcome.seed},
-          {"at_ns", outcome.at_ns},
-          {"writes_dropped", outcome.writes_dropped},
-          {"writes_kept", outcome.writes_kept},
-          {"writes_in_flight", outcome.writes_in_flight},
-          {"flushes_in_flight", outcome.flushes_in_flight},
-          {"pages_dropped", outcome.pages_dropped},
-          {"pages_kept", outcome.pages_kept}};
-}
-
-CutOutcome cut_from(const json& value) {
-  CutOutcome outcome;
-  value.at("seed").get_to(outcome.seed);
-  value.at("at_ns").get_to(outcome.at_ns);
-  value.at("writes_dropped").get_to(outcome.writes_dropped);
-  value.at("writes_kept").get_to(outcome.writes_kept);
-  value.at("writes_in_flight").get_to(outcome.writes_in_flight);
-  value.at("flushes_in_flight").get_to(outcome.flushes_in_flight);
-  value.at("pages_dropped").get_to(outcome.pages_dropped);
-  value.at("pages_kept").get_to(outcome.pages_kept);
-  return outcome;
-}
-
 json cut_now(Server& server, const json& order) {
   const uint64_t deadline_ns = monotonic_ns() + order.at("wait_ns").get<uint64_t>();
   std::optional<uint64_t> seed;
   if (order.contains("seed")) seed = order["seed"].get<uint64_t>();
   while (true) {
     const bool in_time = monotonic_ns() < deadline_ns;
-    if (const auto outcome = server.cut(seed, in_time)) return to_json(*outcome);
+    if (const auto outcome = server.cut(seed, in_time)) return *outcome;
     if (!server.has_power()) return {{"error", "it has no power already"}};
     sleep_ns(kPollNs);
   }
@@ -131,7 +111,7 @@ void obey_order(Server& server, const StateFolder& folder, DaemonRecord& record,
 CutOutcome cut(const std::string& name, std::optional<uint64_t> seed, uint64_t wait_ns) {
   json order = {{"order", "cut"}, {"wait_ns", wait_ns}};
   if (seed) order["seed"] = *seed;
-  return cut_from(ask(name, order));
+  return ask(name, order).get<CutOutcome>();
 }
 
 void power_on(const std::string& name) {

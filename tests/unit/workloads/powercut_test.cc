@@ -10,8 +10,8 @@
 
 #include "tests/unit/workloads/temp_dir.h"
 #include "userspace/base/clock.h"
+#include "userspace/base/command.h"
 #include "userspace/base/error.h"
-#include "workloads/command.h"
 #include "workloads/powercut_load.h"
 #include "workloads/powercut_program.h"
 
