@@ -174,13 +174,8 @@ class Batch {
   }
 
   Tally tally_of_run(Tracing& tracing, const workloads::WorkloadResult& result) {
-    std::vector<uint32_t> disks;
-    for (const Device& device : devices_) {
-      if (std::find(disks.begin(), disks.end(), device.disk) == disks.end()) {
-        disks.push_back(device.disk);
-      }
-    }
-    Tally tally = batching::tally_of(tracing.sealed_trace(), devices_.front().kdev, disks);
+    Tally tally = batching::tally_of(tracing.sealed_trace(), devices_.front().kdev,
+                                     disks_of(devices_.front(), devices_));
     const nlohmann::json& iteration = result.workload.at("iterations").at(0);
     tally.ns = static_cast<uint64_t>(iteration.at("elapsed_s").get<double>() * 1e9);
     tally.files = result.workload.at("files_written");
@@ -254,7 +249,7 @@ int batch(const BatchWords& words) {
   for (const std::string& line : kernel::restore_leftover_knobs()) say(line);
   StopSignals signals;
   report::BatchReport report = empty_report(words);
-  std::string broken;
+  std::optional<Error> broken;
   try {
     if (profiles.empty()) run_on(words, signals, words.load.dirs.front(), "", report);
     for (const std::string& profile : profiles) {
@@ -263,18 +258,19 @@ int batch(const BatchWords& words) {
       run_on(words, signals, disk.directory(), profile, report);
     }
   } catch (const Error& error) {
-    broken = error.what();
+    if (report.rungs.empty()) throw;
+    broken = error;
   }
   clear_progress();
   report.verdicts = batching::verdicts_of(report.rungs);
-  if (!broken.empty()) report.notes.insert(report.notes.begin(), broken);
+  if (broken) report.notes.insert(report.notes.begin(), broken->what());
   if (!words.quiet && words.json != "-") {
     write_text("-", "", report::to_text(report, terminal_style()));
   }
   if (!words.json.empty()) {
     write_text(words.json, "--json", report::to_json(report).dump(1) + "\n");
   }
-  if (!broken.empty()) throw failed_error("{}", broken);
+  if (broken) throw *broken;
   return 0;
 }
 
