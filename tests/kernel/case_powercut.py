@@ -56,13 +56,23 @@ def loops():
             pass
 
 
+def ourselves():
+    """This process and those above it, whose command lines may name the case."""
+    pids, pid = set(), os.getpid()
+    while pid > 1:
+        pids.add(pid)
+        with open(f"/proc/{pid}/stat") as file:
+            pid = int(file.read().rpartition(")")[2].split()[1])
+    return pids
+
+
 def ours():
     """Processes of runs and their disks."""
-    found = []
+    found, above = [], ourselves()
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/cmdline", "rb") as file:
-                if b"powercut" in file.read() and int(pid) != os.getpid():
+                if b"powercut" in file.read() and int(pid) not in above:
                     found.append(int(pid))
         except OSError:
             pass
