@@ -410,7 +410,7 @@ void Explainer::put_slow_requests(Tiling& tiling, const DeviceWait& wait) {
     const std::vector<Span> free = tiling.free();
     for (Span gap : free) {
       std::vector<const Request*> requests = trace_.requests(wait.disk, gap);
-      std::erase_if(requests, [&](const Request* request) {
+      std::erase_if(requests, [&, unseen = unseen](const Request* request) {
         return request->end_unseen() != unseen ||
                (unseen && (wait.tid == 0 || request->event.task.tid != wait.tid));
       });

@@ -307,9 +307,10 @@ class ExplainPrinter {
           continue;
         }
         --room;
-        bool one_meaning = std::all_of(groups.begin(), groups.end(), [&](const Group* other) {
-          return other->meaning == groups.front()->meaning;
-        });
+        bool one_meaning =
+            std::ranges::all_of(groups, [first = groups.front()](const Group* other) {
+              return other->meaning == first->meaning;
+            });
         if (i == 0) class_line(wait_class);
         one_stack(*groups[i], !one_meaning || wait_class == WaitClass::kOther);
       }
