@@ -48,15 +48,28 @@ static __always_inline void throttle_released(struct bio *bio, u32 disk)
 	emit(&event, sizeof(event), LOSS_RING_OTHER);
 }
 
-/* What a commit's thread writes after the transaction was locked and before it logs is data. */
-static __always_inline void count_ordered_data(struct bio *bio)
+/* A device that only maps (dm, md) sends bios of its own down, which come here, too. */
+static __always_inline bool is_for_a_driver(struct bio *bio)
+{
+	return BPF_CORE_READ(bio, bi_bdev, bd_disk, queue, tag_set) != NULL;
+}
+
+/* What a sync writes is its data; what a commit's thread writes after the transaction was locked
+ * and before it logs is others' (or the same). */
+static __always_inline void count_data(struct bio *bio)
 {
 	struct task_state *state = current_state();
 	struct wire_commit *commit;
 	u64 key;
 
-	if (!state || !state->journal)
+	if (!state || !(state->journal || state->sync_start_ns) || !is_for_a_driver(bio))
 		return;
+	if (!state->journal) {
+		/* On its way to a handle it may have to write others' blocks out of the log. */
+		if ((bio->bi_opf & REQ_OP_MASK) == REQ_OP_WRITE && !state->starting_journal)
+			state->sync_data_bytes += bio->bi_iter.bi_size;
+		return;
+	}
 	key = state->journal;
 	commit = bpf_map_lookup_elem(&commits, &key);
 	if (commit && commit->flushing_ns && !commit->logging_ns)
@@ -101,12 +114,10 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 			throttle_released(bio, disk);
 	}
 	if (!(opf & REQ_PREFLUSH) && (opf & REQ_OP_MASK) != REQ_OP_FLUSH) {
-		count_ordered_data(bio);
+		count_data(bio);
 		return 0;
 	}
-	/* A device that only maps (dm, md) sends bios of its own down, which come here, too. */
-	if (!traced_slot(BPF_CORE_READ(bio, bi_bdev, bd_dev)) ||
-	    !BPF_CORE_READ(bio, bi_bdev, bd_disk, queue, tag_set))
+	if (!traced_slot(BPF_CORE_READ(bio, bi_bdev, bd_dev)) || !is_for_a_driver(bio))
 		return 0;
 	entry = flush_bios_insert(address_of(bio));
 	if (!entry)

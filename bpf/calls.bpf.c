@@ -2,6 +2,7 @@
 /* Where calls begin and end: the syscall tracepoints. */
 #include "bpf/state.bpf.h"
 #include "bpf/calls.bpf.h"
+#include "bpf/dirtied.bpf.h"
 #include "bpf/freeze.bpf.h"
 
 #define O_CREAT 0100
@@ -126,8 +127,11 @@ int BPF_PROG(sched_process_exit, struct task_struct *task)
 	if (!window_open)
 		return 0;
 	state = current_state();
-	if (state && state->call)
+	if (!state)
+		return 0;
+	if (state->call)
 		end_call(state, -4 /* EINTR */);
+	send_dirtied(state);
 	return 0;
 }
 

@@ -3,6 +3,7 @@
  * kernel's own statistics are in jiffies. */
 #include "bpf/state.bpf.h"
 #include "bpf/calls.bpf.h"
+#include "bpf/dirtied.bpf.h"
 #include "bpf/journal.bpf.h"
 
 static __always_inline struct wire_commit *commit_of(struct journal_s *journal)
@@ -106,25 +107,6 @@ COMMIT_PHASE(jbd2_commit_locking, locking_ns)
 COMMIT_PHASE(jbd2_commit_flushing, flushing_ns)
 COMMIT_PHASE(jbd2_commit_logging, logging_ns)
 
-static __always_inline void name_data(struct wire_commit *commit, struct inode *inode)
-{
-	struct hlist_node *alias = BPF_CORE_READ(inode, i_dentry.first);
-	struct dentry *dentry;
-
-	if (!alias) /* deleted, or its name has left the cache */
-		return;
-	dentry = (void *)alias - bpf_core_field_offset(struct dentry, d_u.d_alias);
-	for (int i = 0; i < WIRE_DATA_PARTS; ++i) {
-		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
-
-		bpf_probe_read_kernel_str(commit->data_path[i], WIRE_PATH_PART,
-					  BPF_CORE_READ(dentry, d_name.name));
-		if (parent == dentry)
-			break;
-		dentry = parent;
-	}
-}
-
 /* Once per inode whose data has to be on disk before the commit (fs/jbd2/commit.c,
  * jbd2_journal_submit_data_buffers). */
 SEC("tp_btf/jbd2_submit_inode_data")
@@ -143,7 +125,7 @@ int BPF_PROG(jbd2_submit_inode_data, struct inode *inode)
 		return 0;
 	if (!commit->data_inodes) {
 		commit->data_ino = BPF_CORE_READ(inode, i_ino);
-		name_data(commit, inode);
+		name_inode(commit->data_path, inode);
 	}
 	commit->data_inodes++;
 	return 0;
@@ -196,8 +178,9 @@ int BPF_PROG(jbd2_end_commit, struct journal_s *journal, struct transaction_s *t
 
 /* ext4_journal_start_* fire before any waiting; jbd2_handle_start after all of it, and not for a
  * nested handle. */
-static __always_inline void starting_handle(struct super_block *sb, u64 ino)
+static __always_inline void starting_handle(struct super_block *sb, struct inode *inode)
 {
+	u64 ino = inode ? BPF_CORE_READ(inode, i_ino) : 0;
 	struct ext4_sb_info *info;
 	struct task_state *state;
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -213,6 +196,7 @@ static __always_inline void starting_handle(struct super_block *sb, u64 ino)
 	info = BPF_CORE_READ(sb, s_fs_info);
 	state->starting_journal = (u64)BPF_CORE_READ(info, s_journal);
 	state->starting_ns = bpf_ktime_get_ns();
+	state->handle_inode = (u64)inode;
 	if (ino) {
 		state->handle_ino = ino;
 		if (!state->call || !state->ino)
@@ -224,7 +208,7 @@ SEC("tp_btf/ext4_journal_start_inode")
 int BPF_PROG(ext4_journal_start_inode, struct inode *inode)
 {
 	if (window_open && inode)
-		starting_handle(BPF_CORE_READ(inode, i_sb), BPF_CORE_READ(inode, i_ino));
+		starting_handle(BPF_CORE_READ(inode, i_sb), inode);
 	return 0;
 }
 
@@ -232,7 +216,7 @@ SEC("tp_btf/ext4_journal_start_sb")
 int BPF_PROG(ext4_journal_start_sb, struct super_block *sb)
 {
 	if (window_open && sb)
-		starting_handle(sb, 0);
+		starting_handle(sb, NULL);
 	return 0;
 }
 
@@ -241,7 +225,23 @@ SEC("tp_btf/ext4_journal_start")
 int BPF_PROG(ext4_journal_start, struct super_block *sb)
 {
 	if (window_open && sb)
-		starting_handle(sb, 0);
+		starting_handle(sb, NULL);
+	return 0;
+}
+
+/* Creating something takes a handle before there is an inode. */
+SEC("tp_btf/ext4_allocate_inode")
+int BPF_PROG(ext4_allocate_inode, struct inode *inode)
+{
+	struct task_state *state;
+
+	if (!window_open || !inode)
+		return 0;
+	state = current_state();
+	if (!state || !state->handle_start_ns || state->handle_ino)
+		return 0;
+	state->handle_inode = (u64)inode;
+	state->handle_ino = BPF_CORE_READ(inode, i_ino);
 	return 0;
 }
 
@@ -294,7 +294,8 @@ int BPF_PROG(jbd2_handle_restart, dev_t dev, tid_t tid, u32 type, u32 line)
  * the beginning of the last jbd2_journal_stop: the handle is let go after a batching sleep, if
  * there is one. */
 SEC("tp_btf/jbd2_handle_stats")
-int BPF_PROG(jbd2_handle_stats, dev_t dev, tid_t tid, u32 type, u32 line, int interval, int sync)
+int BPF_PROG(jbd2_handle_stats, dev_t dev, tid_t tid, u32 type, u32 line, int interval, int sync,
+	     int requested, int dirtied)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct jbd2_journal_handle *handle;
@@ -330,8 +331,10 @@ int BPF_PROG(jbd2_handle_stats, dev_t dev, tid_t tid, u32 type, u32 line, int in
 		if (commit && commit->tid == tid)
 			__sync_fetch_and_add(&commit->late_handles, 1);
 	}
+	count_dirtied(state, dev, tid, dirtied);
 	state->handle_start_ns = 0;
 	state->handle_ino = 0;
+	state->handle_inode = 0;
 	if (sync)
 		begin_handle_sync(state, dev, tid);
 	return 0;

@@ -40,6 +40,7 @@ struct task_state {
 	u64 sync_start_ns; /* of the sync under way, 0: none */
 	u64 sync_flush_ns;
 	u64 sync_batch_ns;
+	u64 sync_data_bytes;
 	u32 sync_wanted;
 	u32 sync_flags;
 	u32 sync_dev;
@@ -60,6 +61,8 @@ struct task_state {
 	u32 handle_tid;
 	u32 handle_type;
 	u32 handle_line;
+	u64 handle_inode;   /* struct inode * that the handle is for, 0: none */
+	struct wire_dirtied dirtied; /* in the transaction that it joined last */
 
 	/* the lock waited for */
 	u64 lock_addr;

@@ -11,6 +11,7 @@ static __always_inline void begin_sync(struct task_state *state, u32 dev)
 	state->sync_start_ns = bpf_ktime_get_ns();
 	state->sync_flush_ns = 0;
 	state->sync_batch_ns = 0;
+	state->sync_data_bytes = 0;
 	state->sync_wanted = 0;
 	state->sync_flags = 0;
 	state->sync_dev = dev;
@@ -69,6 +70,7 @@ static __always_inline void end_sync(struct task_state *state, s64 result)
 	event.wanted_tid = state->sync_wanted;
 	event.result = result;
 	event.batch_ns = state->sync_batch_ns;
+	event.data_bytes = state->sync_data_bytes;
 	if (state->sync_inode) {
 		struct inode *inode = (void *)state->sync_inode;
 

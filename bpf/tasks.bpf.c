@@ -3,6 +3,7 @@
  * iterator that user space reads once. */
 #include "bpf/state.bpf.h"
 #include "bpf/calls.bpf.h"
+#include "bpf/dirtied.bpf.h"
 #include "bpf/journal.bpf.h"
 #include "bpf/waits.bpf.h"
 
@@ -169,6 +170,7 @@ int drain(struct bpf_iter__task *ctx)
 		handle.call = state->call;
 		emit(&handle, sizeof(handle), LOSS_RING_OTHER);
 	}
+	send_dirtied(state);
 	if (state->asleep) {
 		u32 cur = state->slots & (TASK_SLOTS - 1);
 		struct wire_wait *wait = &state->slot[cur];

@@ -54,6 +54,7 @@ enum wire_kind {
 	WIRE_THROTTLE,
 	WIRE_SLICE,
 	WIRE_SYNC,
+	WIRE_DIRTIED,
 };
 
 /* The kinds of calls of the report. Numbers are append-only: recordings hold them. */
@@ -298,6 +299,22 @@ struct wire_sync {
 	s32 result;
 	u32 pad;
 	u64 batch_ns;    /* slept for others to join its commit (jbd2_journal_stop) */
+	u64 data_bytes;  /* that its own task wrote to the disk in it */
+};
+
+/* What one task put into one transaction: the metadata blocks that its handles were the first to
+ * dirty in it, which the commit writes to the log. */
+struct wire_dirtied {
+	struct wire_header header;
+	struct wire_task task;
+	u32 dev;
+	u32 tid;
+	u32 blocks;
+	u32 handles;
+	u64 ino;         /* of the handle that dirtied the most; 0: of no inode */
+	u32 most_blocks; /* ... how many that were */
+	u32 call;        /* enum wire_call_kind of that handle */
+	char name[WIRE_DATA_PARTS][WIRE_PATH_PART]; /* of ino, innermost first */
 };
 
 struct wire_flush_member {
@@ -505,7 +522,8 @@ WIRE_ASSERT(sizeof(struct wire_request_times) == 48, "wire_request_times");
 WIRE_ASSERT(sizeof(struct wire_wait) == 520, "wire_wait");
 WIRE_ASSERT(sizeof(struct wire_call) == 8 + 24 + 16 + 16 + 24 + 8 + 8 + 16 + 240, "wire_call");
 WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 56 + 16 + 32 + 120, "wire_commit");
-WIRE_ASSERT(sizeof(struct wire_sync) == 8 + 24 + 32 + 24 + 8, "wire_sync");
+WIRE_ASSERT(sizeof(struct wire_sync) == 8 + 24 + 32 + 24 + 16, "wire_sync");
+WIRE_ASSERT(sizeof(struct wire_dirtied) == 8 + 24 + 16 + 16 + 120, "wire_dirtied");
 WIRE_ASSERT(sizeof(struct wire_handle) == 8 + 24 + 16 + 24 + 8, "wire_handle");
 WIRE_ASSERT(sizeof(struct wire_flush_member) == 40, "wire_flush_member");
 WIRE_ASSERT(sizeof(struct wire_flush) == 8 + 8 + 24 + 24 + 32 + 16 * 40, "wire_flush");

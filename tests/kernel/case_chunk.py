@@ -2,6 +2,7 @@
 
 from lab import (Disk, Failure, Folder, Recording, check, finish, interrupt, judged, report_of,
                  seed, tool, wait_attached)
+from check_calls import Tolerance
 from sources import kdev, read_ops
 
 OVER = 2.5  # a report may come this many seconds after the runtime, and then some
@@ -64,7 +65,9 @@ def quiet():
         # Stalls that a noisy machine makes are all awake time, which the edges do not bound.
         judged(report, disk, recording.path, read_ops(folder.file("ops.csv")),
                checks=("sources", "completeness", "sums", "attribution", "counts", "loss"),
-               right=0.0, wrong=0.5, cpu_claims=1.01, quiet=True)
+               right=0.0, wrong=0.5, cpu_claims=1.01, quiet=True,
+               # All that is slow here is the machine's noise, which strikes outside of calls, too.
+               tolerance=Tolerance(noisy_calls=10))
 
 
 def decoy():

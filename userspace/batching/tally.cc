@@ -75,6 +75,9 @@ Tally& Tally::operator+=(const Tally& other) {
   for (size_t i = 0; i < kFlushOrigins; ++i) flushes[i] += other.flushes[i];
   for (size_t i = 0; i < kSyncParts; ++i) sync_parts_ns[i] += other.sync_parts_ns[i];
   for (size_t i = 0; i < kJoined; ++i) joined[i] += other.joined[i];
+  paid += other.paid;
+  dirtiers.insert(dirtiers.end(), other.dirtiers.begin(), other.dirtiers.end());
+  merge(dirtiers);
   append(sync_ns, other.sync_ns);
   append(commit_ns, other.commit_ns);
   append(handles_ns, other.handles_ns);
@@ -99,6 +102,7 @@ Tally tally_of(const model::Trace& trace, uint32_t dev, const std::vector<uint32
     SyncTimes parts = parts_of(trace, sync);
     for (size_t i = 0; i < kSyncParts; ++i) tally.sync_parts_ns[i] += parts[i];
     if (auto joined = joined_by(trace, sync)) ++tally.joined[static_cast<size_t>(*joined)];
+    tally.paid += paid_by(trace, sync);
     if (sync.batch_ns != 0) tally.batch_wait_ns.push_back(sync.batch_ns);
     syncing.push_back({sync.start_ns, sync.end_ns});
   }
@@ -110,10 +114,12 @@ Tally tally_of(const model::Trace& trace, uint32_t dev, const std::vector<uint32
       ++tally.commits;
     }
     if (commit.event.average_ns != 0) tally.average_commit_ns = commit.event.average_ns;
+    add_dirtied(trace, commit, tally.dirtiers);
     if ((commit.event.flags & wire::COMMIT_CUT_START) != 0) continue;
     tally.commit_ns.push_back(commit.span().ns());
     tally.handles_ns.push_back(commit.locked().ns());
   }
+  merge(tally.dirtiers);
   std::vector<Span> flushing;
   for (uint32_t disk : disks) {
     for (const model::Flush& flush : trace.flushes(disk)) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "userspace/batching/flush_origin.h"
+#include "userspace/batching/paid.h"
 #include "userspace/batching/sync_parts.h"
 #include "userspace/model/span.h"
 #include "userspace/model/trace.h"
@@ -37,6 +38,8 @@ struct Tally {
 
   SyncTimes sync_parts_ns{};  // of all syncs
   std::array<uint64_t, kJoined> joined{};
+  Paid paid;          // by the syncs that waited for a commit
+  Dirtiers dirtiers;  // of the commits counted here
 
   // Samples, in ns.
   std::vector<uint64_t> sync_ns;

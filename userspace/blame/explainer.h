@@ -155,10 +155,13 @@ class Explainer {
   Cause locked_commit(const model::Commit& commit, Span span, const Trail& trail, Sure sure);
   Cause handles(const model::Commit& commit, Span span, const Trail& trail);
   const model::Commit* commit_during(const model::Wait& wait) const;
-  void add_ordered_data(const model::Commit& commit, Cause& cause) const;
   [[nodiscard]] std::string buffer_text(const model::Wait& wait) const;
   std::vector<std::string> end_of_commit(const model::Wait& wait, const model::Commit& commit,
                                          Sure& sure) const;
+
+  // transaction.cc
+  void add_ordered_data(const model::Commit& commit, Cause& cause) const;
+  void add_metadata(const model::Commit& commit, Cause& cause) const;
 
   // device.cc
   uint32_t disk_of(const model::Wait& wait) const;

@@ -80,27 +80,6 @@ uint64_t Explainer::data_end_ns(const Commit& commit) {
   return std::min(end_ns, commit.phase(Phase::kLog).end_ns);
 }
 
-// Whose data the commit wrote first, as evidence of `cause`.
-void Explainer::add_ordered_data(const Commit& commit, Cause& cause) const {
-  const wire::wire_commit& event = commit.event;
-  if (event.data_inodes == 0) return;
-  cause.path = trace_.path_of(event.dev, event.data_path);
-  if (cause.path.empty()) cause.path = trace_.path_of(event.dev, event.data_ino);
-  std::string text = event.data_bytes != 0
-                         ? fmt::format("ordered data: {} of", format_size(event.data_bytes))
-                         : std::string("ordered data of");
-  text += cause.path.empty() ? fmt::format(" inode {}", event.data_ino)
-                             : fmt::format(" {} (inode {})", cause.path, event.data_ino);
-  if (event.data_inodes > 1) text += fmt::format(" and {} more files", event.data_inodes - 1);
-  // Its owner is whoever was last busy with it before the transaction was closed.
-  for (const model::Call* call : trace_.calls_on(
-           event.dev, event.data_ino, {trace_.window().start_ns, commit.locked().end_ns})) {
-    cause.owner = task_name(call->event.task);
-  }
-  if (cause.owner.tid != 0) text += fmt::format(", by {}", text_of(cause.owner));
-  cause.evidence.push_back(text);
-}
-
 uint64_t Explainer::handles_end_ns(const Commit& commit, const model::Wait** last_wait) {
   uint64_t end_ns = commit.locked().start_ns;
   if (last_wait != nullptr) *last_wait = nullptr;
@@ -253,6 +232,7 @@ Causes Explainer::commit_phases(const Commit& commit, Span span, const Trail& tr
     std::string time = format_time(piece.ns());
     bool ran = most->kind == RootKind::kTaskCpu && most->task.tid == thread.tid;
     if (group.first == Phase::kData) add_ordered_data(commit, cause);
+    if (group.first == Phase::kLog) add_metadata(commit, cause);
     cause.text = ran ? fmt::format("commit {}, {}: ran for {}", commit.event.tid, group.name, time)
                      : fmt::format("commit {}, {}: waited {} for {}", commit.event.tid, group.name,
                                    time, phrase_of(*most, trace_));

@@ -59,8 +59,9 @@ struct Cause {
   std::string id;  // commit: tid; request: sector; handle: tid/task; flush: serial number
   uint32_t dev = 0;
   TaskName task;
-  TaskName owner;    // whose doing it was, where that is not `task`: who wrote the data, say
-  std::string path;  // of what, "" if unknown
+  TaskName owner;  // whose doing it was, where that is not `task`: who wrote the data, say
+  bool owns_metadata = false;  // ... or dirtied most of the metadata
+  std::string path;            // of what, "" if unknown
   uint64_t start_ns = 0;
   uint64_t ns = 0;
   std::string

@@ -97,12 +97,14 @@ class Culprits {
   void count_owner(const Cause& cause, std::set<uint32_t>& met) {
     CulpritSum& sum = add(cause.owner, cause, met);
     if (sum.path.empty()) sum.path = cause.path;
-    sum.what = cause.kind == CauseKind::kCommit ? "wrote data that a commit had to write out first"
-                                                : "kept the device busy";
+    sum.what = cause.owns_metadata ? "dirtied most of the metadata that a commit had to write"
+               : cause.kind == CauseKind::kCommit
+                   ? "wrote data that a commit had to write out first"
+                   : "kept the device busy";
   }
 
   CulpritSum& add(const TaskName& task, const Cause& cause, std::set<uint32_t>& met) {
-    CulpritSum& sum = sums_[{task.tid, cause.kind}];
+    CulpritSum& sum = sums_[{task.tid, cause.kind, cause.owns_metadata}];
     sum.task = task;
     sum.others_ns += cause.ns;
     if (met.insert(task.tid).second) ++sum.stalls;
@@ -136,7 +138,7 @@ class Culprits {
   }
 
   const model::Trace& trace_;
-  std::map<std::pair<uint32_t, CauseKind>, CulpritSum> sums_;
+  std::map<std::tuple<uint32_t, CauseKind, bool>, CulpritSum> sums_;
 };
 
 // By file system's device and transaction.

@@ -89,6 +89,9 @@ void Trace::add(std::span<const std::byte> event) {
     case wire::WIRE_SYNC:
       take(whole<wire::wire_sync>(bytes), &Trace::add_sync);
       break;
+    case wire::WIRE_DIRTIED:
+      take(whole<wire::wire_dirtied>(bytes), &Trace::add_dirtied);
+      break;
     case wire::WIRE_SLICE:
       take(whole<wire::wire_slice>(bytes), &Trace::add_slice);
       break;
@@ -315,6 +318,14 @@ void Trace::add_sync(const wire::wire_sync& event) {
   saw(event.start_ns);
   saw(event.end_ns);
   syncs_.push_back(event);
+}
+
+void Trace::add_dirtied(const wire::wire_dirtied& event) {
+  if (event.task.tid == 0 || event.blocks == 0) {
+    ++oddities_.impossible;
+    return;
+  }
+  dirtied_.push_back(event);
 }
 
 void Trace::add_freeze(const wire::wire_freeze& event) {

@@ -152,6 +152,7 @@ struct Freeze {
 
 using Async = wire::wire_async;
 using Sync = wire::wire_sync;
+using Dirtied = wire::wire_dirtied;
 
 // It slept until the journal thread woke it.
 inline bool waited_for_commit(const Sync& sync) {

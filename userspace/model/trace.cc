@@ -102,6 +102,7 @@ void Trace::seal() {
   seal_calls();
   seal_commits();
   seal_handles();
+  seal_dirtied();
   seal_disks();
   seal_freezes();
   seal_slices();

@@ -87,6 +87,9 @@ class Trace {
   // The file system's device whose journal the thread serves; 0: it is not a journal thread.
   [[nodiscard]] uint32_t journal_of(uint32_t thread_tid) const;
 
+  // Who put metadata into one transaction, the most first; an entry per task.
+  [[nodiscard]] std::span<const Dirtied> dirtied(uint32_t dev, uint32_t tid) const;
+
   // Handles of one transaction, by stop time.
   [[nodiscard]] std::vector<const Handle*> handles(uint32_t dev, uint32_t tid) const;
 
@@ -156,6 +159,7 @@ class Trace {
   void add_request(const wire::wire_request& event);
   void add_async(const wire::wire_async& event);
   void add_sync(const wire::wire_sync& event);
+  void add_dirtied(const wire::wire_dirtied& event);
   void add_freeze(const wire::wire_freeze& event);
   void add_throttle(const wire::wire_throttle& event);
   void add_slice(const wire::wire_slice& event);
@@ -171,6 +175,8 @@ class Trace {
   [[nodiscard]] uint64_t unseen_end_ns(const Flush& flush) const;
   // sleep_calls.cc
   void add_sleep_calls();
+  // dirtied.cc
+  void seal_dirtied();
 
   Surroundings surroundings_;
   Span window_;
@@ -195,6 +201,8 @@ class Trace {
   std::unordered_map<uint32_t, uint32_t> journal_threads_;
   std::vector<Handle> handles_;
   std::map<Key, Range> handles_of_;  // (dev, tid)
+  std::vector<Dirtied> dirtied_;
+  std::map<Key, Range> dirtied_of_;  // (dev, tid)
   std::map<uint32_t, Line<Flush>> flushes_;
   std::map<uint32_t, Line<Request>> requests_;
   std::map<uint32_t, Line<Freeze>> freezes_;

@@ -33,6 +33,36 @@ Json flushes_of(const Tally& tally) {
   return flushes;
 }
 
+constexpr size_t kDirtiersListed = 8;
+
+// Means over the syncs that waited for a commit; who put the metadata there.
+void put_paid(Json& json, const Tally& tally) {
+  const batching::Paid& paid = tally.paid;
+  if (paid.syncs == 0) return;
+  auto mean = [&](uint64_t sum) {
+    return static_cast<double>(sum) / static_cast<double>(paid.syncs);
+  };
+  json["paid_per_sync"] = {{"syncs", paid.syncs},
+                           {"own_metadata_blocks", mean(paid.own_blocks)},
+                           {"others_metadata_blocks", mean(paid.others_blocks)},
+                           {"own_data_bytes", mean(paid.own_bytes)},
+                           {"others_data_bytes", mean(paid.others_bytes)}};
+  json["metadata_by"] = Json::array();
+  for (const batching::Dirtier& one : tally.dirtiers) {
+    if (json["metadata_by"].size() == kDirtiersListed) break;
+    Json entry{{"tid", one.task.tid}, {"comm", valid_utf8(std::string(model::comm_of(one.task)))}};
+    if (!one.path.empty()) entry["path"] = valid_utf8(one.path);
+    if (one.ino != 0) entry["ino"] = one.ino;
+    entry["blocks"] = one.blocks;
+    entry["handles"] = one.handles;
+    entry["commits"] = one.commits;
+    json["metadata_by"].push_back(std::move(entry));
+  }
+  uint64_t blocks = 0;
+  for (const batching::Dirtier& one : tally.dirtiers) blocks += one.blocks;
+  json["metadata_blocks"] = blocks;
+}
+
 // What jbd2_journal_stop would make of the average: clamped to its bounds; max_batch_time=0 turns
 // the sleep off.
 void put_heuristic(Json& json, const Tally& tally, const kernel::BatchBounds& bounds) {
@@ -96,6 +126,7 @@ Json sharing_json(const Tally& tally, const kernel::BatchBounds& bounds) {
     json["joined"][std::string(batching::name_of(static_cast<batching::Joined>(i)))] =
         tally.joined[i];
   }
+  put_paid(json, tally);
   json["commit_us"] = times_of(tally.commit_ns);
   json["commit_handles_us"] = times_of(tally.handles_ns);
   json["flush_us"] = times_of(tally.flush_ns);

@@ -163,6 +163,34 @@ void print_parts(Page& page, const std::vector<Row>& rows) {
                  Ink::kDim}});
 }
 
+void print_paid(Page& page, const std::vector<Row>& rows) {
+  page.title("What a sync had to have written before it returned, on average");
+  std::vector<report::Column> columns = beginning();
+  for (const char* title : {"own metadata", "others' metadata", "own data", "others' data"}) {
+    columns.push_back({title});
+  }
+  columns.push_back({"of syncs"});
+  Table table(std::move(columns));
+  for (const Row& row : rows) {
+    const batching::Paid& paid = row.tally.paid;
+    if (paid.syncs == 0) continue;
+    auto mean = [&](uint64_t sum) {
+      return static_cast<double>(sum) / static_cast<double>(paid.syncs);
+    };
+    auto blocks = [&](uint64_t sum) { return fmt::format("{:.1f} blocks", mean(sum)); };
+    auto bytes = [&](uint64_t sum) { return format_size(static_cast<uint64_t>(mean(sum))); };
+    table.row({row.rung.device, row.rung.setting, fmt::to_string(row.rung.threads),
+               blocks(paid.own_blocks), blocks(paid.others_blocks), bytes(paid.own_bytes),
+               bytes(paid.others_bytes), fmt::to_string(paid.syncs)});
+  }
+  table.print(page);
+  page.wrapped(
+      2, 2,
+      {{"own: put into its transaction by its own task; others: by all other tasks. A commit "
+        "writes all of it, whoever waits.",
+        Ink::kDim}});
+}
+
 void print_counts(Page& page, const std::vector<Row>& rows) {
   page.title("Syncs by what they needed, flushes by what asked for them");
   std::vector<report::Column> columns = beginning();
@@ -256,6 +284,7 @@ std::string to_text(const BatchReport& report, const TextStyle& style) {
   print_sharing(page, rows);
   print_costs(page, rows);
   print_parts(page, rows);
+  print_paid(page, rows);
   print_counts(page, rows);
   print_verdicts(page, report, style.utf8);
   return page.take();

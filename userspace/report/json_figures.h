@@ -21,6 +21,12 @@ inline double number_at(const Figures& object, const char* key) {
   return has_number(object, key) ? object[key].get<double>() : 0;
 }
 
+// "" where there is none.
+inline std::string text_at(const Figures& object, const char* key) {
+  bool there = object.is_object() && object.contains(key) && object[key].is_string();
+  return there ? object[key].get<std::string>() : std::string();
+}
+
 inline std::string time_of_us(double us) {
   if (!std::isfinite(us) || std::fabs(us) > 9e15) return "-";
   std::string sign = us < 0 ? "-" : "";

@@ -54,6 +54,39 @@ TEST(Tally, AnotherFileSystemsSyncsAreNotOurs) {
   EXPECT_EQ(tally.syncs.all(), 3U);
 }
 
+TEST(Tally, SharesOutWhatACommitWroteAmongThoseWhoDirtiedIt) {
+  constexpr TaskId kWorker{104, "kworker/u4:1"};
+  Events events = two_share_a_commit();
+  events.commits.back().data_bytes = 8192;
+  events.commits.back().data_ino = 70;
+  events.commits.back().data_inodes = 1;
+  events.syncs[0].ino = 60;
+  events.syncs[0].data_bytes = 4096;
+  events.syncs[1].ino = 70;
+  events.dirtied(kOne, 5, 3, 60, "one.dat");
+  events.dirtied(kTwo, 5, 4, 70, "two.dat");
+  events.dirtied(kOne, 5, 2);                    // in two events, as one who works on two disks
+  events.dirtied(kWorker, 5, 6, 60, "one.dat");  // writes one.dat back
+  events.dirtied(kTwo, 6, 50);                   // of a transaction that was not committed
+  Tally tally = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  EXPECT_EQ(tally.paid.syncs, 2U);  // the third waited for no commit
+  EXPECT_EQ(tally.paid.own_blocks, (3U + 2U + 6U) + 4U);
+  EXPECT_EQ(tally.paid.others_blocks, 4U + (3U + 2U + 6U));
+  EXPECT_EQ(tally.paid.own_bytes, 4096U + 8192U);
+  EXPECT_EQ(tally.paid.others_bytes, 8192U);
+  ASSERT_EQ(tally.dirtiers.size(), 3U);
+  EXPECT_EQ(tally.dirtiers[0].task.tid, kWorker.tid);
+  EXPECT_EQ(tally.dirtiers[1].task.tid, kOne.tid);
+  EXPECT_EQ(tally.dirtiers[1].blocks, 5U);
+  EXPECT_EQ(tally.dirtiers[1].path, "/mnt/one.dat");
+  EXPECT_EQ(tally.dirtiers[2].path, "/mnt/two.dat");
+  Tally twice = tally;
+  twice += tally;
+  ASSERT_EQ(twice.dirtiers.size(), 3U);
+  EXPECT_EQ(twice.dirtiers[0].blocks, 12U);
+  EXPECT_EQ(twice.dirtiers[0].commits, 2U);
+}
+
 TEST(Tally, TellsFlushesByWhatAskedForThem) {
   Events events = two_share_a_commit();
   // The log's tail is moved on: a bare flush of the journal thread, before the record.

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "tests/unit/blame/checks.h"
+#include "userspace/blame/summary.h"
 
 namespace stalltrace::blame {
 namespace {
@@ -422,6 +423,30 @@ TEST(Commit, DataIsWaitedForAfterTheFirstJournalBlocks) {
   EXPECT_TRUE(has_evidence(data, "3 MiB of /mnt/d1 (inode 13) and 1 more files, by fio[4250]"))
       << fmt::format("{}", fmt::join(data.evidence, "; "));
   EXPECT_EQ(stall.parts[0].causes.at(1).text.substr(0, 24), "commit 7, journal blocks");
+}
+
+// Whoever waits pays for everybody's metadata: who dirtied more than all others is the owner.
+TEST(Commit, WritingTheLogIsWhoseMetadataItWrites) {
+  Events events;
+  events.call(kFio, wire::CALL_FSYNC, ms(10), ms(100));
+  events.wait(kFio, ms(10), ms(100), ms(100)).stack(COMMIT_STACK).in_call(ms(10)).dev(kPart);
+  events.commit(7, kJbd, {0, ms(10), ms(10), ms(10), ms(10), ms(90), ms(99), ms(100)});
+  events.dirtied(kFio, 7, 2, 12, "mine");
+  events.dirtied(kOther, 7, 30, 13, "theirs");
+  model::Trace trace = events.trace(ms(0), ms(200));
+  std::vector<Stall> stalls = explain_all(trace);
+  ASSERT_EQ(stalls.size(), 1U);
+  const Cause& log = stalls[0].parts[0].causes.at(0);
+  EXPECT_EQ(log.owner.tid, kOther.tid);
+  EXPECT_EQ(log.path, "/mnt/theirs");
+  EXPECT_TRUE(has_evidence(
+      log, "metadata: 32 blocks: 30 by fio[4250] (/mnt/theirs), 2 by fio[4242] (/mnt/mine)"))
+      << fmt::format("{}", fmt::join(log.evidence, "; "));
+  Summary summary = summarize(trace, stalls);
+  ASSERT_FALSE(summary.culprits.empty());
+  EXPECT_EQ(summary.culprits[0].task.tid, kOther.tid);
+  EXPECT_EQ(summary.culprits[0].what, "dirtied most of the metadata that a commit had to write");
+  EXPECT_EQ(summary.culprits[0].others_ns, 80 * kMs);  // not the record's time
 }
 
 }  // namespace

@@ -277,6 +277,22 @@ class Events {
     sync.flags = flags;
     return sync;
   }
+  // What `task` put into transaction `tid`.
+  wire::wire_dirtied& dirtied(const TaskId& task, uint32_t tid, uint32_t blocks, uint64_t ino = 0,
+                              std::string_view name = {}) {
+    auto& dirtied = dirtieds.emplace_back(event_of<wire::wire_dirtied>(wire::WIRE_DIRTIED));
+    dirtied.task = task.wire();
+    dirtied.dev = kPart;
+    dirtied.tid = tid;
+    dirtied.blocks = blocks;
+    dirtied.handles = 1;
+    dirtied.ino = ino;
+    dirtied.most_blocks = blocks;
+    dirtied.call = wire::CALL_WRITE;
+    std::memcpy(dirtied.name[0], name.data(), name.size());
+    if (!name.empty()) dirtied.name[1][0] = '/';
+    return dirtied;
+  }
   void slice(uint32_t cpu, const TaskId& task, uint64_t start_ns, uint64_t end_ns) {
     auto& slice = slices.emplace_back(event_of<wire::wire_slice>(wire::WIRE_SLICE));
     slice.cpu = cpu;
@@ -302,6 +318,7 @@ class Events {
     for (const auto& event : freezes) all.push_back(bytes_of(event));
     for (const auto& event : throttles) all.push_back(bytes_of(event));
     for (const auto& event : syncs) all.push_back(bytes_of(event));
+    for (const auto& event : dirtieds) all.push_back(bytes_of(event));
     for (const auto& event : slices) all.push_back(bytes_of(event));
     return all;
   }
@@ -342,6 +359,7 @@ class Events {
   std::deque<wire::wire_freeze> freezes;
   std::deque<wire::wire_throttle> throttles;
   std::deque<wire::wire_sync> syncs;
+  std::deque<wire::wire_dirtied> dirtieds;
   std::deque<wire::wire_slice> slices;
 };
 
