@@ -161,7 +161,7 @@ class Explainer {
 
   // transaction.cc
   void add_ordered_data(const model::Commit& commit, Cause& cause) const;
-  void add_metadata(const model::Commit& commit, Cause& cause) const;
+  [[nodiscard]] std::string add_metadata(const model::Commit& commit, Cause& cause) const;
 
   // device.cc
   uint32_t disk_of(const model::Wait& wait) const;

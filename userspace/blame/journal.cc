@@ -232,10 +232,10 @@ Causes Explainer::commit_phases(const Commit& commit, Span span, const Trail& tr
     std::string time = format_time(piece.ns());
     bool ran = most->kind == RootKind::kTaskCpu && most->task.tid == thread.tid;
     if (group.first == Phase::kData) add_ordered_data(commit, cause);
-    if (group.first == Phase::kLog) add_metadata(commit, cause);
-    cause.text = ran ? fmt::format("commit {}, {}: ran for {}", commit.event.tid, group.name, time)
-                     : fmt::format("commit {}, {}: waited {} for {}", commit.event.tid, group.name,
-                                   time, phrase_of(*most, trace_));
+    std::string whose = group.first == Phase::kLog ? add_metadata(commit, cause) : std::string();
+    cause.text = fmt::format("commit {}, {}{}: ", commit.event.tid, group.name, whose);
+    cause.text += ran ? fmt::format("ran for {}", time)
+                      : fmt::format("waited {} for {}", time, phrase_of(*most, trace_));
     causes.push_back(std::move(cause));
   }
   if (!causes.empty()) {

@@ -43,10 +43,10 @@ void Explainer::add_ordered_data(const model::Commit& commit, Cause& cause) cons
 }
 
 // Who dirtied the metadata that the commit writes to the log. Who did more than all others together
-// is the owner.
-void Explainer::add_metadata(const model::Commit& commit, Cause& cause) const {
+// is the owner: the result says so, as an aside in the cause's text, else it is empty.
+std::string Explainer::add_metadata(const model::Commit& commit, Cause& cause) const {
   std::span<const model::Dirtied> all = trace_.dirtied(commit.event.dev, commit.event.tid);
-  if (all.empty()) return;
+  if (all.empty()) return {};
   uint64_t blocks = 0;
   for (const model::Dirtied& one : all) blocks += one.blocks;
   std::string text = fmt::format("metadata: {} block{}", blocks, blocks == 1 ? "" : "s");
@@ -63,10 +63,11 @@ void Explainer::add_metadata(const model::Commit& commit, Cause& cause) const {
   }
   cause.evidence.push_back(text);
   const model::Dirtied& most = all.front();
-  if (most.blocks * 2 <= blocks) return;
+  if (most.blocks * 2 <= blocks) return {};
   cause.owner = task_name(most.task);
   cause.owns_metadata = true;
   cause.path = trace_.path_of(most.dev, most.name);
+  return fmt::format(" ({} of {} dirtied by {})", most.blocks, blocks, text_of(cause.owner));
 }
 
 }  // namespace stalltrace::blame

@@ -439,6 +439,8 @@ TEST(Commit, WritingTheLogIsWhoseMetadataItWrites) {
   const Cause& log = stalls[0].parts[0].causes.at(0);
   EXPECT_EQ(log.owner.tid, kOther.tid);
   EXPECT_EQ(log.path, "/mnt/theirs");
+  EXPECT_TRUE(log.text.starts_with("commit 7, journal blocks (30 of 32 dirtied by fio[4250]): "))
+      << log.text;
   EXPECT_TRUE(has_evidence(
       log, "metadata: 32 blocks: 30 by fio[4250] (/mnt/theirs), 2 by fio[4242] (/mnt/mine)"))
       << fmt::format("{}", fmt::join(log.evidence, "; "));
