@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Contended locks: which lock, which inode's, who has it. From 5.19 on. */
 #include "bpf/state.bpf.h"
+#include "bpf/calls.bpf.h"
 
 #define XFS_SUPER_MAGIC 0x58465342
 
@@ -131,6 +132,11 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 		read_owner(state,
 			   state->lock_addr + bpf_core_field_offset(struct rw_semaphore, owner));
 		find_inode(state, state->lock_addr);
+	}
+	/* A first iocb that could not be read: the lock tells the file before the file system does. */
+	if (state->call && !state->dev_slot && state->lock_ino && traced_slot(state->lock_dev)) {
+		set_device(state, state->lock_dev);
+		state->ino = state->lock_ino;
 	}
 	return 0;
 }
