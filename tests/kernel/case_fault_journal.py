@@ -85,7 +85,7 @@ def chunk_random():
     with Folder() as folder:
         with Disk(folder, "moody", flush="10ms", write="1ms") as disk:
             paths = [written_file(disk.mountpoint, f"w{number}", 65536) for number in range(2)]
-            with Watch(folder, [disk]) as watch:
+            with Watch(folder, [disk], kib_per_cpu=(256 if seconds > 60 else 96) * 1024) as watch:
                 others = [watch.worker(resyncer, paths[0], 0.05),
                           watch.worker(appender, f"{disk.mountpoint}/a", 0.1, 65536),
                           watch.worker(overwriter, paths[1], 0.02)]
