@@ -44,7 +44,9 @@ __attribute__((noinline, weak)) int add_flush_member(u64 member_address)
 	bio = flush_bios_find(bio_key);
 	if (bio) {
 		note_member(flush, bio);
-		if (bio->has_data) {
+		if (!bio->has_data) {
+			flush->bare++;
+		} else {
 			sequence = flush_sequences_insert(member_address);
 			if (sequence) {
 				*sequence = *bio;
@@ -141,6 +143,7 @@ static __always_inline void flush_issued(struct request *rq, u32 disk, u32 slot,
 	flush->complete_ns = 0;
 	flush->members = 0;
 	flush->known_members = 0;
+	flush->bare = 0;
 	flush->error = 0;
 	flush->flags = flags;
 	flush->overtaken_ns = 0;
@@ -166,6 +169,7 @@ static __always_inline void cut_flush(struct wire_flush *flush, struct request *
 	flush->issue_ns = window_open_ns;
 	flush->members = 0;
 	flush->known_members = 0;
+	flush->bare = 0;
 	flush->overtaken = 0;
 	flush->flags = FLUSH_CUT_START;
 	flush->overtaken_ns = 0;

@@ -337,7 +337,7 @@ struct wire_flush {
 	u32 overtaken;    /* data requests of the disk issued after it that completed before it */
 	s32 error;
 	u32 flags;        /* enum wire_flush_flags */
-	u32 pad;
+	u32 bare;         /* of members: flushes without data of their own, that somebody asked for */
 	u64 overtaken_ns; /* when the first of them completed; 0: none */
 	struct wire_task issuer; /* who handed it to the driver: a kblockd worker, mostly */
 	struct wire_flush_member member[WIRE_FLUSH_MEMBERS];

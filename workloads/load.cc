@@ -61,6 +61,17 @@ bool Load::prepare(const LayoutHooks& hooks) {
     launch();
     return true;
   }
+  extra_ = make_extra_load(scenario_, stop_);
+  if (extra_) {
+    if (!extra_->prepare(hooks)) return false;
+    try {
+      launch();
+    } catch (...) {
+      remove_files();
+      throw;
+    }
+    return true;
+  }
   if (!files_.create(hooks)) return false;
   try {
     open_files();
@@ -151,6 +162,10 @@ void Load::launch() {
   for (const Job& job : jobs_) running_ += job.workers.size();
   running_ += fsmark_threads_.size();
   for (auto& thread : fsmark_threads_) thread->launch(gate_, signal_done);
+  if (extra_) {
+    running_ += extra_->workers().size();
+    for (const auto& worker : extra_->workers()) worker->launch(gate_, signal_done);
+  }
   bool probe_alone = running_ == 0;
   if (probe_alone) running_ = 1;
   for (Job& job : jobs_) {
@@ -179,6 +194,9 @@ void Load::request_stop() {
 
 void Load::join() {
   for (auto& thread : fsmark_threads_) thread->join();
+  if (extra_) {
+    for (const auto& worker : extra_->workers()) worker->join();
+  }
   for (Job& job : jobs_) {
     for (auto& worker : job.workers) worker->join();
     if (job.queue) job.queue->close();
@@ -199,6 +217,7 @@ void Load::write_log() const {
 void Load::remove_files() noexcept {
   files_.remove_created();
   if (fsmark_) fsmark_->remove_folders();
+  if (extra_) extra_->remove_files();
 }
 
 Load::Results Load::results() const {
@@ -212,7 +231,13 @@ Load::Results Load::results() const {
                   .syncs = {},
                   .probe = probe_.get(),
                   .fsmark = fsmark_.get(),
-                  .fsmark_threads = {}};
+                  .fsmark_threads = {},
+                  .extra = extra_.get()};
+  if (extra_) {
+    for (const auto& worker : extra_->workers()) {
+      results.end_ns = std::max(results.end_ns, worker->end_ns());
+    }
+  }
   for (const auto& thread : fsmark_threads_) {
     results.fsmark_threads.push_back(thread.get());
     results.end_ns = std::max(results.end_ns, thread->end_ns());
@@ -232,6 +257,9 @@ std::vector<const Worker*> Load::Results::workers() const {
   std::vector<const Worker*> all(jobs.begin(), jobs.end());
   all.insert(all.end(), syncs.begin(), syncs.end());
   all.insert(all.end(), fsmark_threads.begin(), fsmark_threads.end());
+  if (extra != nullptr) {
+    for (const auto& worker : extra->workers()) all.push_back(worker.get());
+  }
   if (probe != nullptr) all.push_back(probe);
   return all;
 }

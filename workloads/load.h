@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "workloads/extra_load.h"
 #include "workloads/fsmark.h"
 #include "workloads/job_worker.h"
 #include "workloads/layout.h"
@@ -54,6 +55,7 @@ class Load {
     const ProbeWorker* probe = nullptr;
     const FsmarkRun* fsmark = nullptr;
     std::vector<const FsmarkWorker*> fsmark_threads;
+    const ExtraLoad* extra = nullptr;
 
     [[nodiscard]] std::vector<const Worker*> workers() const;
   };
@@ -86,6 +88,7 @@ class Load {
   std::unique_ptr<ProbeWorker> probe_;
   std::unique_ptr<FsmarkRun> fsmark_;
   std::vector<std::unique_ptr<FsmarkWorker>> fsmark_threads_;
+  std::unique_ptr<ExtraLoad> extra_;
   std::atomic<size_t> running_ = 0;
   uint64_t start_ns_ = 0;
   bool direct_ = true;

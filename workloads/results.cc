@@ -210,6 +210,10 @@ json to_message(const Load::Results& results) {
     workload.update(fsmark_figures(results));
     workload["latency_us"] = latencies(workers);
   }
+  if (results.extra != nullptr) {
+    workload.update(results.extra->figures(results.end_ns - results.start_ns));
+    workload["latency_us"] = latencies(workers);
+  }
   if (!scenario.ops_log.path.empty()) {
     workload["ops_log"] = ops_log_summary(scenario.ops_log, workers);
   }

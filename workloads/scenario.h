@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "workloads/osync_spec.h"
+
 namespace stalltrace::workloads {
 
 enum class Engine { kLibaio, kIoUring, kSync, kPsync };
@@ -118,10 +120,11 @@ struct OpsLogSpec {
 };
 
 struct Scenario {
-  std::string name;  // chunk-server, probe, job, fsmark
+  std::string name;  // chunk-server, probe, job, fsmark, osync
   std::vector<JobSpec> jobs;
   std::optional<ProbeSpec> probe;
-  std::optional<FsmarkSpec> fsmark;  // alone
+  std::optional<FsmarkSpec> fsmark;     // alone
+  std::optional<OsyncSpec> osync;       // alone
   OpsLogSpec ops_log;
   bool keep_files = false;
   nlohmann::json options;  // as given, for the report

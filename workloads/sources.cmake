@@ -2,16 +2,22 @@ add_library(st_workloads STATIC
   block_order.cc
   channel.cc
   child.cc
+  device_guard.cc
   distribution.cc
+  extra_load.cc
   fio_job.cc
   fsmark.cc
   fsmark_results.cc
   job_worker.cc
   layout.cc
   libaio_engine.cc
+  live_counts.cc
   load.cc
   mount_name.cc
   ops_log.cc
+  osync.cc
+  osync_engine.cc
+  osync_spec.cc
   own_disk.cc
   powercut.cc
   powercut_load.cc
@@ -25,7 +31,7 @@ add_library(st_workloads STATIC
   worker.cc)
 target_link_libraries(st_workloads
   PUBLIC st_base st_disk nlohmann_json::nlohmann_json Threads::Threads
-  PRIVATE ${LIBAIO} PkgConfig::LIBURING PkgConfig::MOUNT)
+  PRIVATE ${LIBAIO} PkgConfig::LIBURING PkgConfig::MOUNT PkgConfig::BLKID)
 
 # A scenario without tracing, to try a load or compare it with fio. Not installed.
 add_executable(st_loadgen EXCLUDE_FROM_ALL loadgen_main.cc

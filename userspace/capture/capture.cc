@@ -135,6 +135,10 @@ class Capture::Impl {
                    sink_);
   }
 
+  [[nodiscard]] bool executes_flush(uint32_t disk) const {
+    return has_flush_of(bpf_map__fd(skeleton_->maps.flushes), disk);
+  }
+
   [[nodiscard]] uint64_t start_ns() const { return start_ns_; }
   [[nodiscard]] uint64_t start_unix_ns() const { return start_unix_ns_; }
   [[nodiscard]] uint64_t end_ns() const { return end_ns_; }
@@ -331,6 +335,9 @@ uint64_t Capture::start_ns() const {
 }
 uint64_t Capture::start_unix_ns() const {
   return impl_->start_unix_ns();
+}
+bool Capture::executes_flush(uint32_t disk) const {
+  return impl_->executes_flush(disk);
 }
 uint64_t Capture::end_ns() const {
   return impl_->end_ns();

@@ -69,6 +69,9 @@ class Capture {
   // After close_window: what is still on its way, or was under way at the end, goes to the sink.
   void collect();
 
+  // Just now; while the window is open.
+  [[nodiscard]] bool executes_flush(uint32_t disk) const;
+
   [[nodiscard]] uint64_t start_ns() const;  // CLOCK_MONOTONIC
   [[nodiscard]] uint64_t start_unix_ns() const;
   [[nodiscard]] uint64_t end_ns() const;  // 0 while open

@@ -91,6 +91,13 @@ void send_asyncs(const LeftoverMaps& maps, const Capture::Sink& sink) {
 
 }  // namespace
 
+bool has_flush_of(int flushes, uint32_t disk) {
+  bool found = false;
+  for_each<uint64_t, wire::wire_flush>(
+      flushes, [&](const wire::wire_flush& flush) { found = found || flush.disk == disk; });
+  return found;
+}
+
 void send_leftovers(const LeftoverMaps& maps, const Capture::Sink& sink) {
   for_each<uint64_t, wire::wire_commit>(maps.commits, [&](wire::wire_commit commit) {
     commit.header = {wire::WIRE_COMMIT, sizeof(commit)};

@@ -15,6 +15,9 @@ struct LeftoverMaps {
   uint64_t now_ns;
 };
 
+// `flushes`: the map's fd.
+bool has_flush_of(int flushes, uint32_t disk);
+
 void send_leftovers(const LeftoverMaps& maps, const Capture::Sink& sink);
 
 }  // namespace stalltrace::capture

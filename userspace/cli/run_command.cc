@@ -8,6 +8,7 @@
 #include "userspace/cli/commands.h"
 #include "userspace/cli/output.h"
 #include "userspace/cli/run_load.h"
+#include "userspace/cli/run_scenario.h"
 #include "userspace/cli/scenario_options.h"
 #include "userspace/cli/signals.h"
 #include "userspace/cli/tracing.h"
@@ -31,6 +32,7 @@ struct RunWords {
 // Where the scenario's files are. Every job of a scenario lies in one directory.
 std::string directory_of(const workloads::Scenario& scenario) {
   if (scenario.fsmark) return scenario.fsmark->directories.front();
+  if (scenario.osync) return scenario.osync->directory;
   return scenario.jobs.empty() ? scenario.probe->directory : scenario.jobs.front().directory;
 }
 
@@ -68,24 +70,38 @@ report::Report untraced_report(uint64_t threshold_ns) {
   return report;
 }
 
-int run(const workloads::Scenario& scenario, const RunWords& words) {
-  workloads::check_directory(directory_of(scenario));
-  check_outputs(words.output);
+template <typename Options>
+void finish_scenario(CLI::App* command, std::shared_ptr<RunWords> words, Options RunWords::*options,
+                     int& status) {
+  add_output_options(*command, words->output);
+  command->add_flag("--no-trace", words->no_trace, "run the load only, to compare its figures");
+  command->callback([words, options, &status] {
+    status = run_scenario(make_scenario((*words).*options), words->output, words->no_trace, {});
+  });
+}
+
+}  // namespace
+
+int run_scenario(const workloads::Scenario& scenario, const OutputWords& output, bool no_trace,
+                 const RunHooks& hooks) {
+  if (!hooks.devices) workloads::check_directory(directory_of(scenario));
+  check_outputs(output);
   TracingOptions options{.devices = {},
-                         .threshold_ns = parse_time_ns(words.output.threshold, "--threshold"),
-                         .disabled_hooks = words.output.disabled_hooks,
+                         .threshold_ns = parse_time_ns(output.threshold, "--threshold"),
+                         .disabled_hooks = output.disabled_hooks,
                          .only_pid = {}};
   StopSignals signals;
   // Forked first: it must not hold our BPF links open, and it is one thread still.
   workloads::WorkloadProcess load(scenario);
   std::unique_ptr<Tracing> tracing;
-  if (!words.no_trace) {
-    options.devices = devices_for_path(directory_of(scenario));
+  if (!no_trace) {
+    options.devices = hooks.devices ? hooks.devices() : devices_for_path(directory_of(scenario));
     tracing = std::make_unique<Tracing>(options);
   }
   prepare(load, signals);
   if (tracing) tracing->open_window();
   const uint64_t load_start_ns = load.start();
+  if (hooks.begun) hooks.begun(load, tracing.get());
   std::string broken;  // why the load ended without a result
   try {
     run_to_the_end(load, scenario, signals);
@@ -93,6 +109,7 @@ int run(const workloads::Scenario& scenario, const RunWords& words) {
     clear_progress();
     broken = error.what();
   }
+  if (hooks.ended) hooks.ended();
   if (tracing) tracing->close_window();
   load.finish();
 
@@ -101,7 +118,7 @@ int run(const workloads::Scenario& scenario, const RunWords& words) {
   if (!broken.empty()) {
     // What was gathered until then is reported all the same.
     report.notes.insert(report.notes.begin(), broken);
-    write_report(report, words.output);
+    write_report(report, output);
     throw failed_error("{}", broken);
   }
   const workloads::WorkloadResult& result = load.result();
@@ -111,24 +128,14 @@ int run(const workloads::Scenario& scenario, const RunWords& words) {
   }
   if (!result.workload.empty()) report.workload = result.workload;
   if (result.probe) report.probe = workloads::probe_json(*result.probe, report.start_ns);
-  write_report(report, words.output);
+  if (hooks.finish) hooks.finish(report, tracing.get());
+  write_report(report, output);
   if (result.errors > 0) {
     say(fmt::format("the load met {} errors, first: {}", result.errors, result.first_error));
     return static_cast<int>(ExitCode::kFailed);
   }
   return 0;
 }
-
-template <typename Options>
-void finish_scenario(CLI::App* command, std::shared_ptr<RunWords> words, Options RunWords::*options,
-                     int& status) {
-  add_output_options(*command, words->output);
-  command->add_flag("--no-trace", words->no_trace, "run the load only, to compare its figures");
-  command->callback(
-      [words, options, &status] { status = run(make_scenario((*words).*options), *words); });
-}
-
-}  // namespace
 
 void add_run_command(CLI::App& app, int& status) {
   auto words = std::make_shared<RunWords>();
@@ -138,6 +145,7 @@ void add_run_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  stalltrace run chunk-server --dir /mnt/test --jobs 8 --runtime 20s --json r.json\n"
       "  stalltrace run fsmark -d /mnt/test -s 20480 -n 500 -L 5 -t 4\n"
+      "  stalltrace run osync --device /dev/sdx --destroy-data --threads 16 --runtime 20s\n"
       "  stalltrace run probe --dir /mnt/test --runtime 1m\n"
       "  stalltrace run job chunk-server.fio --dir /mnt/test --runtime 20s");
 
@@ -156,6 +164,7 @@ void add_run_command(CLI::App& app, int& status) {
   add_fsmark_options(*fsmark, words->fsmark);
   finish_scenario(fsmark, words, &RunWords::fsmark, status);
 
+  add_osync_command(*command, status);
   add_powercut_command(*command, status);
 
   CLI::App* job = command->add_subcommand("job", "a fio job file");

@@ -20,20 +20,6 @@ double seconds(uint64_t ns) {
   return static_cast<double>(ns) / 1e9;
 }
 
-void add_load_options(CLI::App& command, LoadOptions& options) {
-  command
-      .add_option("--ops-log", options.ops_log,
-                  "Write every operation of the load to this CSV file after the run, with its id, "
-                  "CLOCK_MONOTONIC start and end in ns, and result")
-      ->type_name("FILE");
-  command
-      .add_option("--ops-log-floor", options.ops_log_floor,
-                  "Leave operations shorter than this out of the log (they are counted)")
-      ->type_name("TIME")
-      ->capture_default_str();
-  command.add_flag("--keep-files", options.keep_files, "Do not remove the load's files afterwards");
-}
-
 void add_runtime_option(CLI::App& command, std::string& runtime) {
   command.add_option("--runtime", runtime, "Run for this long; 0 is until Ctrl-C")
       ->type_name("TIME")
@@ -85,6 +71,20 @@ nlohmann::json job_json(const JobSpec& job) {
 }
 
 }  // namespace
+
+void add_load_options(CLI::App& command, LoadOptions& options) {
+  command
+      .add_option("--ops-log", options.ops_log,
+                  "Write every operation of the load to this CSV file after the run, with its id, "
+                  "CLOCK_MONOTONIC start and end in ns, and result")
+      ->type_name("FILE");
+  command
+      .add_option("--ops-log-floor", options.ops_log_floor,
+                  "Leave operations shorter than this out of the log (they are counted)")
+      ->type_name("TIME")
+      ->capture_default_str();
+  command.add_flag("--keep-files", options.keep_files, "Do not remove the load's files afterwards");
+}
 
 void add_chunk_server_options(CLI::App& command, ChunkServerOptions& options) {
   command.add_option("--dir", options.dir, "Directory for the chunk files")

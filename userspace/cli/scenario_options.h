@@ -61,6 +61,7 @@ struct FsmarkOptions : LoadOptions {
 };
 
 // `options` has to live until the command line was parsed.
+void add_load_options(CLI::App& command, LoadOptions& options);
 void add_chunk_server_options(CLI::App& command, ChunkServerOptions& options);
 void add_probe_options(CLI::App& command, ProbeOptions& options);
 void add_job_options(CLI::App& command, JobOptions& options);

@@ -94,6 +94,8 @@ class Tracing::Impl {
     capture_.collect();
   }
 
+  [[nodiscard]] bool executes_flush(uint32_t disk) const { return capture_.executes_flush(disk); }
+
   const model::Trace& sealed_trace() {
     if (!sealed_) {
       trace_.set_window(capture_.start_ns(), capture_.end_ns());
@@ -234,6 +236,9 @@ void Tracing::open_window() {
 }
 void Tracing::close_window() {
   impl_->close_window();
+}
+bool Tracing::executes_flush(uint32_t disk) const {
+  return impl_->executes_flush(disk);
 }
 const model::Trace& Tracing::sealed_trace() {
   return impl_->sealed_trace();

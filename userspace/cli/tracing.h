@@ -34,6 +34,9 @@ class Tracing {
   void open_window();
   void close_window();
 
+  // While the window is open: the disk has a flush in it just now. From any thread.
+  [[nodiscard]] bool executes_flush(uint32_t disk) const;
+
   // After close_window: what was captured, and how much the kernel's own counts grew meanwhile.
   [[nodiscard]] const model::Trace& sealed_trace();
   [[nodiscard]] OutsideCounts outside_growth() const;

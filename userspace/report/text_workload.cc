@@ -280,9 +280,13 @@ void print_workload(Page& page, const Names& names, const Report& report) {
   if (!report.workload.is_object()) return;
   bool fsmark = is_fsmark(report.workload);
   if (fsmark) print_fsmark(page, report.workload);
+  bool osync = is_osync(report.workload);
+  if (osync) print_osync(page, names, report.workload);
   Flat flat(page, names);
   for (const auto& [key, value] : report.workload.items()) {
-    if (!fsmark || key != "iterations") flat.add(key, value);
+    if (fsmark && key == "iterations") continue;
+    if (osync && is_printed_by_osync(key)) continue;
+    flat.add(key, value);
   }
   if (flat.empty()) return;
   page.title("The workload's own figures");

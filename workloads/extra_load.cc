@@ -1,0 +1,12 @@
+#include "workloads/extra_load.h"
+
+#include "workloads/osync.h"
+
+namespace stalltrace::workloads {
+
+std::unique_ptr<ExtraLoad> make_extra_load(const Scenario& scenario, const StopSignal& stop) {
+  if (scenario.osync) return std::make_unique<OsyncLoad>(*scenario.osync, scenario.ops_log, stop);
+  return nullptr;
+}
+
+}  // namespace stalltrace::workloads
