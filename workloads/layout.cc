@@ -111,6 +111,10 @@ bool write_fully(int fd, const FileSpec& spec, int& error,
 bool fill_file(int fd, const FileSpec& spec, int& error,
                const std::function<bool(uint64_t)>& progress) {
   error = 0;
+  if (spec.fill == Fill::kSparse) {
+    if (ftruncate(fd, static_cast<off_t>(spec.bytes)) != 0) error = errno;
+    return error != 0 || progress(spec.bytes);
+  }
   if (spec.fill == Fill::kPreallocate) {
     if (fallocate(fd, 0, 0, static_cast<off_t>(spec.bytes)) == 0) return progress(spec.bytes);
     if (errno != EOPNOTSUPP) {

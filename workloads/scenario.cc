@@ -152,6 +152,7 @@ void check_job(const JobSpec& job, const std::string& where) {
 
 uint64_t planned_runtime_ns(const Scenario& scenario) {
   if (scenario.osync) return scenario.osync->runtime_ns;
+  if (scenario.dio_cell) return scenario.dio_cell->runtime_ns;
   uint64_t longest = 0;
   for (const JobSpec& job : scenario.jobs) {
     if (job.runtime_ns == 0) return 0;

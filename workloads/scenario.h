@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "workloads/dio_spec.h"
 #include "workloads/osync_spec.h"
 
 namespace stalltrace::workloads {
@@ -22,7 +23,8 @@ enum class Pattern { kRead, kWrite, kRandRead, kRandWrite, kReadWrite, kRandRead
 // was written once, writes change nothing but timestamps.
 // kWrite fills the file: every write of the run is such a plain overwrite from the start. Files
 // that are read are always filled, for reading an unwritten block never reaches the device.
-enum class Fill { kPreallocate, kWrite };
+// kSparse reserves nothing: the first write of each block allocates it.
+enum class Fill { kPreallocate, kWrite, kSparse };
 
 enum class FileNames {
   kChunk,  // chunk-000
@@ -125,6 +127,8 @@ struct Scenario {
   std::optional<ProbeSpec> probe;
   std::optional<FsmarkSpec> fsmark;     // alone
   std::optional<OsyncSpec> osync;       // alone
+  std::optional<DioFileSpec> dio_file;  // alone
+  std::optional<DioCellSpec> dio_cell;  // alone
   OpsLogSpec ops_log;
   bool keep_files = false;
   nlohmann::json options;  // as given, for the report

@@ -3,6 +3,8 @@ add_library(st_workloads STATIC
   channel.cc
   child.cc
   device_guard.cc
+  dio_cell.cc
+  dio_spec.cc
   distribution.cc
   extra_load.cc
   fio_job.cc

@@ -145,6 +145,7 @@ void add_run_command(CLI::App& app, int& status) {
       "Examples:\n"
       "  stalltrace run chunk-server --dir /mnt/test --jobs 8 --runtime 20s --json r.json\n"
       "  stalltrace run fsmark -d /mnt/test -s 20480 -n 500 -L 5 -t 4\n"
+      "  stalltrace run dio-matrix --target raw=/dev/sdx --target ext4=/mnt/file --destroy-data\n"
       "  stalltrace run osync --device /dev/sdx --destroy-data --threads 16 --runtime 20s\n"
       "  stalltrace run probe --dir /mnt/test --runtime 1m\n"
       "  stalltrace run job chunk-server.fio --dir /mnt/test --runtime 20s");
@@ -164,6 +165,7 @@ void add_run_command(CLI::App& app, int& status) {
   add_fsmark_options(*fsmark, words->fsmark);
   finish_scenario(fsmark, words, &RunWords::fsmark, status);
 
+  add_dio_matrix_command(*command, status);
   add_osync_command(*command, status);
   add_powercut_command(*command, status);
 

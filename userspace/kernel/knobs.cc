@@ -268,7 +268,8 @@ BatchBounds batch_bounds(const std::string& mount_options) {
 }
 
 Knobs::Knobs(Device device)
-    : device_(std::move(device)), state_path_(fmt::format("{}/{}.json", kStateFolder, getpid())) {}
+    : device_(std::move(device)),
+      state_path_(fmt::format("{}/{}-{}.json", kStateFolder, getpid(), kdev_text(device_.kdev))) {}
 
 Knobs::~Knobs() {
   try {

@@ -71,8 +71,12 @@ void print_context(Page& page, const Names& names, const Report& report) {
     command += names.clean(word);
   }
   if (!command.empty()) page.wrapped(0, 2, {{page.cut(command, 3 * page.width()), Ink::kDim}});
+  // The matrix traces some of its cells, each by itself.
+  const bool cells = report.workload.is_object() && is_dio_matrix(report.workload);
   std::string machine = fmt::format("{} {}", format_time(report.end_ns - report.start_ns),
-                                    report.hooks.empty() ? "without tracing" : "traced");
+                                    cells                  ? "in all"
+                                    : report.hooks.empty() ? "without tracing"
+                                                           : "traced");
   if (!report.kernel.empty()) {
     machine += fmt::format(" on Linux {} ({}, {})", names.clean(report.kernel),
                            names.clean(report.arch), counted(report.cpus, "CPU", "CPUs"));

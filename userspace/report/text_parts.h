@@ -62,6 +62,9 @@ void print_probe(Page& page, const Names& names, const Report& report);
 void print_workload(Page& page, const Names& names, const Report& report);
 [[nodiscard]] bool is_fsmark(const nlohmann::json& workload);
 void print_fsmark(Page& page, const nlohmann::json& workload);
+[[nodiscard]] bool is_dio_matrix(const nlohmann::json& workload);
+[[nodiscard]] bool is_printed_by_dio_matrix(std::string_view key);
+void print_dio_matrix(Page& page, const Names& names, const nlohmann::json& workload);
 [[nodiscard]] bool is_osync(const nlohmann::json& workload);
 // Of the workload's figures: it is told there, or is of use to programs only.
 [[nodiscard]] bool is_printed_by_osync(std::string_view key);

@@ -282,10 +282,13 @@ void print_workload(Page& page, const Names& names, const Report& report) {
   if (fsmark) print_fsmark(page, report.workload);
   bool osync = is_osync(report.workload);
   if (osync) print_osync(page, names, report.workload);
+  bool matrix = is_dio_matrix(report.workload);
+  if (matrix) print_dio_matrix(page, names, report.workload);
   Flat flat(page, names);
   for (const auto& [key, value] : report.workload.items()) {
     if (fsmark && key == "iterations") continue;
     if (osync && is_printed_by_osync(key)) continue;
+    if (matrix && is_printed_by_dio_matrix(key)) continue;
     flat.add(key, value);
   }
   if (flat.empty()) return;
