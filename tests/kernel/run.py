@@ -15,11 +15,13 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
 import case_batch  # noqa: E402
 import case_chunk  # noqa: E402
+import case_dio  # noqa: E402
 import case_errors  # noqa: E402
 import case_fault_blocks  # noqa: E402
 import case_fault_journal  # noqa: E402
 import case_fault_modes  # noqa: E402
 import case_metadata  # noqa: E402
+import case_osync  # noqa: E402
 import case_powercut  # noqa: E402
 import case_trace  # noqa: E402
 from lab import SKIPPED, Failure, Skip, require  # noqa: E402
@@ -27,12 +29,12 @@ from lab import SKIPPED, Failure, Skip, require  # noqa: E402
 ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes, case_fault_blocks)
         for case in module.CASES}
 CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors, case_batch,
-                                            case_metadata, case_powercut)
+                                            case_metadata, case_powercut, case_osync, case_dio)
          for case in module.CASES} | ROWS
 # One row for each kind of chain: scripts/test has no time for all of them.
 SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung", "begun_before",
          "extending_aio", "fs_frozen_before", "queue_depth", "blkio_limit")
-NEEDS = {"decoy": ("fio",), "foreign": ("fio", "ioping")}
+NEEDS = {"decoy": ("fio",), "foreign": ("fio", "ioping"), "dio_fio": ("fio",), "dio_fio_full": ("fio",)}
 
 
 def run_case(name):
