@@ -11,42 +11,8 @@ import statistics
 import subprocess
 import time
 
+from kernel_events import KernelEvents, near
 from lab import Disk, Folder, Skip, check, run, seed, tool, wait_until
-
-TRACING = "/sys/kernel/tracing"
-
-
-class KernelEvents:
-    """Some tracepoints of the kernel, recorded by ftrace in an instance of its own."""
-
-    def __init__(self, *events):
-        self.path = f"{TRACING}/instances/kt-{os.getpid()}"
-        self.events = events
-
-    def put(self, name, value):
-        with open(f"{self.path}/{name}", "w") as file:
-            file.write(value)
-
-    def __enter__(self):
-        os.mkdir(self.path)
-        self.put("trace_clock", "mono")
-        self.put("buffer_size_kb", "16384")
-        for event in self.events:
-            self.put(f"events/{event}/enable", "1")
-        return self
-
-    def times(self, event, dev):
-        """Nanoseconds of CLOCK_MONOTONIC of each, on the device MAJOR:MINOR."""
-        name = event.split("/")[1]
-        wanted = re.compile(rf"\s(\d+)\.(\d+): {name}: dev {dev.replace(':', ',')} ")
-        with open(f"{self.path}/trace") as file:
-            found = (wanted.search(line) for line in file)
-            return [int(match[1]) * 10**9 + int(match[2]) * 1000 for match in found if match]
-
-    def __exit__(self, *_):
-        for event in self.events:
-            self.put(f"events/{event}/enable", "0")
-        os.rmdir(self.path)
 
 
 def batch(folder, disk, *words, timeout=300):
@@ -59,11 +25,6 @@ def batch(folder, disk, *words, timeout=300):
 def inside(times, windows):
     return sum(1 for at in times
                if any(w["start_monotonic_ns"] <= at <= w["end_monotonic_ns"] for w in windows))
-
-
-def near(what, ours, outside, share=0.02):
-    print(f"  {what}: {ours:.4g}, from outside {outside:.4g}")
-    check(abs(ours - outside) <= share * outside, f"{what} is {ours}, from outside {outside}")
 
 
 def batch_factors():
