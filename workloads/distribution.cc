@@ -65,6 +65,16 @@ uint64_t LatencyHistogram::quantile(double q) const {
   return max_ns_;
 }
 
+std::vector<std::pair<uint64_t, uint64_t>> LatencyHistogram::counts() const {
+  std::vector<std::pair<uint64_t, uint64_t>> result;
+  for (size_t i = 0; i < kBuckets; ++i) {
+    if (buckets_[i] == 0) continue;
+    uint64_t middle_ns = i + 1 < kBuckets ? middle_of(i) : max_ns_;
+    result.emplace_back(std::clamp(middle_ns, min_ns_, max_ns_), buckets_[i]);
+  }
+  return result;
+}
+
 Distribution LatencyHistogram::distribution() const {
   if (count_ == 0) return {};
   return {.count = count_,

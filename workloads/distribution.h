@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 namespace stalltrace::workloads {
 
@@ -30,6 +32,8 @@ class LatencyHistogram {
   void merge(const LatencyHistogram& other);
   [[nodiscard]] uint64_t count() const { return count_; }
   [[nodiscard]] Distribution distribution() const;
+  // A value that stands for each bucket that is not empty, and how often.
+  [[nodiscard]] std::vector<std::pair<uint64_t, uint64_t>> counts() const;
 
  private:
   static constexpr unsigned kSubBits = 6;

@@ -79,26 +79,6 @@ int open_flags(SyncCall call) {
 
 }  // namespace
 
-int SyncGroup::sync(const std::function<int()>& sync) {
-  std::unique_lock lock(mutex_);
-  // A call that is under way began before our data was there: the one after it is ours.
-  uint64_t wanted = begun_ + 1;
-  while (done_ < wanted) {
-    if (begun_ != done_) {
-      changed_.wait(lock);
-      continue;
-    }
-    ++begun_;
-    lock.unlock();
-    int result = sync();
-    lock.lock();
-    result_ = result;
-    done_ = begun_;
-    changed_.notify_all();
-  }
-  return result_;
-}
-
 void FsmarkRun::Stamp::operator()() noexcept {
   run->note_use();
   run->starts_ns_.push_back(monotonic_ns());
@@ -122,7 +102,7 @@ void FsmarkRun::make_folders() {
       throw usage_error("cannot make {}: {}", folder, std::strerror(errno));
     }
     ++made_;
-    if (spec_.call == SyncCall::kDirsync) make_dirsync(folder);
+    if (spec_.sync.call == SyncCall::kDirsync) make_dirsync(folder);
     for (unsigned i = 0; i < spec_.subdirs; ++i) {
       if (mkdir(subdir_of(folder, i).c_str(), 0755) != 0) {
         throw failed_error("cannot make {}: {}", subdir_of(folder, i), std::strerror(errno));
@@ -202,6 +182,17 @@ int64_t FsmarkWorker::timed(OpKind kind, const Call& call) {
   return result;
 }
 
+template <typename Wait>
+bool FsmarkWorker::waited(const Wait& wait) {
+  uint64_t start_ns = monotonic_ns();
+  bool led = false;
+  int result = wait(led);
+  // No call of ours, and yet no overhead of the program.
+  if (!led) share_.calls_ns += monotonic_ns() - start_ns;
+  if (result < 0) add_error("a sync for all", -result);
+  return result >= 0;
+}
+
 std::string FsmarkWorker::path_of(unsigned number, unsigned file) const {
   const FsmarkSpec& spec = run_.spec();
   std::string folder = run_.folders()[thread_ % run_.folders().size()];
@@ -220,8 +211,9 @@ std::string FsmarkWorker::path_of(unsigned number, unsigned file) const {
 bool FsmarkWorker::make_file(unsigned number, unsigned file) {
   const FsmarkSpec& spec = run_.spec();
   std::string path = path_of(number, file);
+  uint64_t begun_ns = monotonic_ns();
   int64_t fd =
-      timed(OpKind::kOpen, [&] { return open(path.c_str(), open_flags(spec.call), 0666); });
+      timed(OpKind::kOpen, [&] { return open(path.c_str(), open_flags(spec.sync.call), 0666); });
   if (fd < 0) {
     add_error("open " + path, static_cast<int>(-fd));
     return false;
@@ -235,7 +227,10 @@ bool FsmarkWorker::make_file(unsigned number, unsigned file) {
     if (!good) add_error("write " + path, static_cast<int>(-written));
     done += good ? static_cast<uint64_t>(written) : 0;
   }
-  if (good && spec.method == 1) good = sync_file(static_cast<int>(fd));
+  if (good && spec.method == 1) {
+    good = sync_file(static_cast<int>(fd));
+    if (good) record(OpKind::kAck, next_id(), begun_ns, monotonic_ns(), 0);
+  }
   timed(OpKind::kClose, [&] { return close(static_cast<int>(fd)); });
   if (spec.method > 1) made_.push_back(std::move(path));
   return good;
@@ -248,7 +243,7 @@ bool FsmarkWorker::sync_file(int fd) {
     if (result < 0) add_error(std::string(op_kind_name(kind)), static_cast<int>(-result));
     return result >= 0;
   };
-  switch (run_.spec().call) {
+  switch (run_.spec().sync.call) {
     case SyncCall::kFsync:
       return counted(OpKind::kFsync, [fd] { return fsync(fd); });
     case SyncCall::kFdatasync:
@@ -261,17 +256,15 @@ bool FsmarkWorker::sync_file(int fd) {
             fd, 0, 0,
             SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
       });
-    case SyncCall::kGroup: {
-      // Waiting for the leader is no call of ours: it is no overhead of the program either.
-      uint64_t start_ns = monotonic_ns();
-      bool led = false;
-      int result = run_.group().sync([&] {
-        led = true;
-        return counted(OpKind::kSyncfs, [fd] { return syncfs(fd); }) ? 0 : -1;
+    case SyncCall::kGroup:
+      return waited([&](bool& led) {
+        return run_.shared_sync().lead_or_follow([&] {
+          led = true;
+          return counted(OpKind::kSyncfs, [fd] { return syncfs(fd); }) ? 0 : -EIO;
+        });
       });
-      if (!led) share_.calls_ns += monotonic_ns() - start_ns;
-      return result == 0;
-    }
+    case SyncCall::kSyncfsEvery:
+      return waited([&](bool&) { return run_.shared_sync().follow(); });
     case SyncCall::kOSync:
     case SyncCall::kODsync:
     case SyncCall::kDirsync:

@@ -2,34 +2,18 @@
 #pragma once
 
 #include <barrier>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "workloads/layout.h"
 #include "workloads/scenario.h"
+#include "workloads/shared_sync.h"
 #include "workloads/worker.h"
 
 namespace stalltrace::workloads {
-
-// One sync call for the threads that want one at the same time, made by the first of them, as
-// databases do it.
-class SyncGroup {
- public:
-  // Returns when a call of `sync` that began after this call has returned; its result.
-  int sync(const std::function<int()>& sync);
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  uint64_t begun_ = 0;
-  uint64_t done_ = 0;
-  int result_ = 0;
-};
 
 // What the threads of one run share.
 class FsmarkRun {
@@ -43,7 +27,7 @@ class FsmarkRun {
   void remove_folders() noexcept;
 
   [[nodiscard]] const FsmarkSpec& spec() const { return spec_; }
-  SyncGroup& group() { return group_; }
+  SharedSync& shared_sync() { return shared_sync_; }
   // All threads begin an iteration together.
   void begin_iteration() { barrier_.arrive_and_wait(); }
   void leave() { barrier_.arrive_and_drop(); }
@@ -63,7 +47,7 @@ class FsmarkRun {
   const FsmarkSpec& spec_;
   std::vector<std::string> folders_;
   size_t made_ = 0;
-  SyncGroup group_;
+  SharedSync shared_sync_;
   std::barrier<Stamp> barrier_;
   std::vector<uint64_t> starts_ns_;
   std::vector<unsigned> use_percents_;
@@ -95,6 +79,9 @@ class FsmarkWorker : public Worker {
   bool sync_file(int fd);
   bool sync_afterwards();
   [[nodiscard]] std::string path_of(unsigned number, unsigned file) const;
+  // Waits for a sync call that another thread makes.
+  template <typename Wait>
+  bool waited(const Wait& wait);
   // Times `call`, records it under `kind`; its result, or -errno.
   template <typename Call>
   int64_t timed(OpKind kind, const Call& call);

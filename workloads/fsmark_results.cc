@@ -38,6 +38,11 @@ nlohmann::json fsmark_figures(const Load::Results& results) {
       sum += rate(share.files, took_ns);
     }
     if (end_ns == 0) continue;  // stopped before it began
+    if (results.fsmark_sync != nullptr) {
+      for (uint64_t at_ns : results.fsmark_sync->calls_ns()) {
+        if (at_ns >= run.starts_ns()[i] && at_ns < end_ns) ++syncs;
+      }
+    }
     uint64_t took_ns = end_ns - run.starts_ns()[i];
     all_files += files;
     all_syncs += syncs;

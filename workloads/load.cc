@@ -119,6 +119,16 @@ void Load::make_fsmark(const LayoutHooks& hooks) {
     fsmark_threads_.push_back(std::make_unique<FsmarkWorker>(
         thread_name("fsmark", thread), thread + 1, scenario_.ops_log, *fsmark_, thread, stop_));
   }
+  const SyncMethod& sync = scenario_.fsmark->sync;
+  if (sync.call != SyncCall::kSyncfsEvery) return;
+  try {
+    fsmark_sync_ = std::make_unique<IntervalSync>(scenario_.fsmark->threads + 1, scenario_.ops_log,
+                                                  fsmark_->folders(), sync.interval_ns,
+                                                  fsmark_->shared_sync(), sync_stop_);
+  } catch (...) {
+    remove_files();
+    throw;
+  }
 }
 
 File& Load::open_once(const std::string& path, const JobSpec& job) {
@@ -166,6 +176,7 @@ void Load::launch() {
     running_ += extra_->workers().size();
     for (const auto& worker : extra_->workers()) worker->launch(gate_, signal_done);
   }
+  if (fsmark_sync_) fsmark_sync_->launch(gate_, [] {});
   bool probe_alone = running_ == 0;
   if (probe_alone) running_ = 1;
   for (Job& job : jobs_) {
@@ -196,6 +207,11 @@ void Load::join() {
   for (auto& thread : fsmark_threads_) thread->join();
   if (extra_) {
     for (const auto& worker : extra_->workers()) worker->join();
+  }
+  if (fsmark_sync_) {
+    // Only now: the threads' files wait for it.
+    sync_stop_.request();
+    fsmark_sync_->join();
   }
   for (Job& job : jobs_) {
     for (auto& worker : job.workers) worker->join();
@@ -232,7 +248,8 @@ Load::Results Load::results() const {
                   .probe = probe_.get(),
                   .fsmark = fsmark_.get(),
                   .fsmark_threads = {},
-                  .extra = extra_.get()};
+                  .extra = extra_.get(),
+                  .fsmark_sync = fsmark_sync_.get()};
   if (extra_) {
     for (const auto& worker : extra_->workers()) {
       results.end_ns = std::max(results.end_ns, worker->end_ns());
@@ -260,6 +277,7 @@ std::vector<const Worker*> Load::Results::workers() const {
   if (extra != nullptr) {
     for (const auto& worker : extra->workers()) all.push_back(worker.get());
   }
+  if (fsmark_sync != nullptr) all.push_back(fsmark_sync);
   if (probe != nullptr) all.push_back(probe);
   return all;
 }

@@ -56,6 +56,7 @@ class Load {
     const FsmarkRun* fsmark = nullptr;
     std::vector<const FsmarkWorker*> fsmark_threads;
     const ExtraLoad* extra = nullptr;
+    const IntervalSync* fsmark_sync = nullptr;
 
     [[nodiscard]] std::vector<const Worker*> workers() const;
   };
@@ -77,6 +78,7 @@ class Load {
   const Scenario& scenario_;
   StopSignal stop_;
   StopSignal probe_stop_;
+  StopSignal sync_stop_;
   StartGate gate_;
   bool gate_open_ = false;
   File done_;
@@ -89,6 +91,7 @@ class Load {
   std::unique_ptr<FsmarkRun> fsmark_;
   std::vector<std::unique_ptr<FsmarkWorker>> fsmark_threads_;
   std::unique_ptr<ExtraLoad> extra_;
+  std::unique_ptr<IntervalSync> fsmark_sync_;
   std::atomic<size_t> running_ = 0;
   uint64_t start_ns_ = 0;
   bool direct_ = true;

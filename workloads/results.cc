@@ -205,10 +205,13 @@ json to_message(const Load::Results& results) {
                   {"reused", results.files_reused},
                   {"kept", scenario.keep_files},
                   {"direct_io", results.direct}}}};
+  LatencyHistogram acks;
   if (!scenario.jobs.empty()) workload.update(job_figures(results));
   if (results.fsmark != nullptr) {
     workload.update(fsmark_figures(results));
     workload["latency_us"] = latencies(workers);
+    acks = merged(workers, OpKind::kAck);
+    if (acks.count() > 0) workload["ack_us"] = to_json(acks.distribution());
   }
   if (results.extra != nullptr) {
     workload.update(results.extra->figures(results.end_ns - results.start_ns));
@@ -226,6 +229,7 @@ json to_message(const Load::Results& results) {
   workload["errors"] = {{"count", errors}};
   if (errors > 0) workload["errors"]["first"] = first;
   json message{{"start_ns", results.start_ns}, {"end_ns", results.end_ns}, {"workload", workload}};
+  if (acks.count() > 0) message["acks"] = acks.counts();
   if (results.probe != nullptr) message["probe"] = probe_message(results);
   return message;
 }
@@ -237,6 +241,12 @@ WorkloadResult from_message(const json& message) {
   result.workload = message.at("workload");
   result.errors = result.workload.at("errors").at("count");
   result.first_error = result.workload.at("errors").value("first", "");
+  if (message.contains("acks")) {
+    for (const json& bucket : message.at("acks")) {
+      result.file_ns.insert(result.file_ns.end(), bucket.at(1).get<size_t>(),
+                            bucket.at(0).get<uint64_t>());
+    }
+  }
   if (message.contains("probe")) {
     const json& source = message.at("probe");
     ProbeResult& probe = result.probe.emplace();

@@ -26,28 +26,33 @@ constexpr std::array kSyncCalls{SyncCallWord{SyncCall::kFsync, "fsync"},
                                 SyncCallWord{SyncCall::kSyncfs, "syncfs"},
                                 SyncCallWord{SyncCall::kSyncFileRange, "sync_file_range"},
                                 SyncCallWord{SyncCall::kGroup, "group"},
-                                SyncCallWord{SyncCall::kDirsync, "dirsync"}};
+                                SyncCallWord{SyncCall::kDirsync, "dirsync"},
+                                SyncCallWord{SyncCall::kSyncfsEvery, "syncfs-every"}};
+
+std::string sync_words() {
+  std::string words;
+  for (const SyncCallWord& word : kSyncCalls) {
+    words += fmt::format("{}{}{}", words.empty() ? "" : ", ", word.name,
+                         word.call == SyncCall::kSyncfsEvery ? "=TIME" : "");
+  }
+  return words;
+}
 
 }  // namespace
 
-std::string_view sync_call_name(SyncCall call) {
-  return kSyncCalls[static_cast<size_t>(call)].name;
-}
-
-std::optional<SyncCall> sync_call_of(std::string_view name) {
-  for (const SyncCallWord& word : kSyncCalls) {
-    if (word.name == name) return word.call;
+SyncMethod parse_sync_method(std::string_view word) {
+  std::string_view name = word.substr(0, word.find('='));
+  bool has_value = name.size() < word.size();
+  for (const SyncCallWord& known : kSyncCalls) {
+    if (known.name != name || has_value != (known.call == SyncCall::kSyncfsEvery)) continue;
+    if (!has_value) return {known.call, 0};
+    SyncMethod method{known.call, parse_time_ns(word.substr(name.size() + 1), "syncfs-every")};
+    if (method.interval_ns == 0) {
+      throw usage_error("syncfs-every=0 is no interval: with syncfs each file calls it at once");
+    }
+    return method;
   }
-  return std::nullopt;
-}
-
-const std::vector<std::string>& sync_call_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const SyncCallWord& word : kSyncCalls) list.emplace_back(word.name);
-    return list;
-  }();
-  return names;
+  throw usage_error("there is no way of syncing called '{}': it is one of {}", word, sync_words());
 }
 
 void check_fsmark(const FsmarkSpec& spec, const std::string& where) {

@@ -95,11 +95,15 @@ enum class SyncCall {
   kSyncfs,
   kSyncFileRange,  // its data only, nothing that finds it again
   kGroup,          // one syncfs by the first thread for all that wait
-  kDirsync         // nothing for the file; its directory entry is synchronous (chattr +D)
+  kDirsync,        // nothing for the file; its directory entry is synchronous (chattr +D)
+  kSyncfsEvery     // a thread of its own calls syncfs at intervals; files wait for the next call
 };
-std::string_view sync_call_name(SyncCall call);
-std::optional<SyncCall> sync_call_of(std::string_view name);
-const std::vector<std::string>& sync_call_names();
+struct SyncMethod {
+  SyncCall call = SyncCall::kFsync;
+  uint64_t interval_ns = 0;  // of kSyncfsEvery
+};
+// "fsync", "syncfs-every=50ms". Throws a usage Error that names all there are.
+SyncMethod parse_sync_method(std::string_view word);
 
 // fs_mark's work, with its defaults.
 struct FsmarkSpec {
@@ -109,7 +113,7 @@ struct FsmarkSpec {
   unsigned loops = 1;
   unsigned threads = 1;
   unsigned method = 1;  // fs_mark's -S: 0 none, 1 before close, 2 to 6 after all files
-  SyncCall call = SyncCall::kFsync;
+  SyncMethod sync;
   unsigned subdirs = 0;           // 0: none
   unsigned files_per_subdir = 0;  // before the next one is taken; 0: they change every 180 s
   uint64_t write_bytes = 16384;

@@ -28,6 +28,7 @@ add_library(st_workloads STATIC
   process.cc
   results.cc
   scenario.cc
+  shared_sync.cc
   sync_worker.cc
   uring_engine.cc
   worker.cc)

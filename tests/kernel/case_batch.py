@@ -206,4 +206,37 @@ def knobs_put_back():
             check(not left or stop == signal.SIGKILL, f"left behind: {left}")
 
 
-CASES = [batch_factors, batch_external_journal, fsmark_rates, knob_verdicts, knobs_put_back]
+def batch_modes():
+    """Ways of syncing side by side: files by the load, syncfs by ftrace, each file's wait by the
+    interval."""
+    modes = ("fsync", "group", "syncfs-every=40ms")
+    with Folder() as folder, Disk(folder, "slow", flush="5ms") as disk:
+        with KernelEvents("ext4/ext4_sync_fs", "ext4/ext4_sync_file_enter") as kernel:
+            report, text = batch(folder, disk, "-t", "1,4", "-n", "12", "-L", "2", "-s", "4k",
+                                 "--sync", ",".join(modes))
+            # Each call comes by twice: to begin, and to wait.
+            whole = [at for at, _, rest in kernel.rows("ext4/ext4_sync_fs", disk.dev)
+                     if rest == "wait 1"]
+            files = kernel.times("ext4/ext4_sync_file_enter", disk.dev)
+        print(text)
+        check("devices by mode by threads" in text, "the table of modes is missing")
+        check([(one["setting"], one["threads"]) for one in report["runs"]] ==
+              [(mode, threads) for mode in modes for threads in (1, 4)], "not all modes ran")
+        for one in report["runs"]:
+            mode, made = one["setting"], 12 * 2 * one["threads"]
+            calls = inside(whole if mode != "fsync" else files, one["windows"])
+            print(f"{mode}, {one['threads']} threads: {one['files_per_s']:.1f} files/s, {calls} "
+                  f"calls, a file takes {one['file_us']['p50'] / 1000:.1f} ms")
+            check(sum(one["syncs"].values()) == calls, f"{one['syncs']}, ftrace: {calls}")
+            check(one["file_us"]["count"] == made, f"{made} files: {one['file_us']}")
+            check(mode != "fsync" or calls == made, f"{calls} calls for {made} files")
+            check(mode != "group" or calls <= made, f"{calls} calls for {made} files")
+            if mode.startswith("syncfs-every"):
+                # A file a thread and interval: it waits for the next call, and for its end.
+                check(abs(calls - 24) <= 4, f"{calls} calls in 2 loops of 12 intervals")
+                rate = one["threads"] / 0.040
+                check(0.8 * rate <= one["files_per_s"] <= rate * 1.02, f"{one['files_per_s']}")
+                check(40e3 <= one["file_us"]["p50"] <= 65e3, f"a file takes {one['file_us']}")
+
+
+CASES = [batch_factors, batch_external_journal, fsmark_rates, batch_modes, knob_verdicts, knobs_put_back]

@@ -78,6 +78,7 @@ Tally& Tally::operator+=(const Tally& other) {
   paid += other.paid;
   dirtiers.insert(dirtiers.end(), other.dirtiers.begin(), other.dirtiers.end());
   merge(dirtiers);
+  append(file_ns, other.file_ns);
   append(sync_ns, other.sync_ns);
   append(commit_ns, other.commit_ns);
   append(handles_ns, other.handles_ns);

@@ -42,6 +42,7 @@ struct Tally {
   Dirtiers dirtiers;  // of the commits counted here
 
   // Samples, in ns.
+  std::vector<uint64_t> file_ns;  // by the workload's clock: from a file's open to it on disk
   std::vector<uint64_t> sync_ns;
   std::vector<uint64_t> commit_ns;
   std::vector<uint64_t> handles_ns;     // commits: locked, waiting for open handles

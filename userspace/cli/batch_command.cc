@@ -179,6 +179,7 @@ class Batch {
     const nlohmann::json& iteration = result.workload.at("iterations").at(0);
     tally.ns = static_cast<uint64_t>(iteration.at("elapsed_s").get<double>() * 1e9);
     tally.files = result.workload.at("files_written");
+    tally.file_ns = result.file_ns;
     OutsideCounts outside = tracing.outside_growth();
     for (const auto& [dev, commits] : outside.transactions) tally.proc_commits += commits;
     for (const auto& [disk, flushes] : outside.flushes) tally.diskstats_flushes += flushes;
@@ -304,7 +305,7 @@ void add_batch_command(CLI::App& app, int& status) {
           "How files are put on disk (see run fsmark); several are compared with the first")
       ->type_name("METHOD,...")
       ->delimiter(',')
-      ->check(CLI::IsMember(workloads::sync_call_names()))
+      ->check(kSyncMethod)
       ->capture_default_str();
   command
       ->add_option("--try", words->trials,
@@ -326,6 +327,7 @@ void add_batch_command(CLI::App& app, int& status) {
       "  stalltrace batch --dir /mnt/test\n"
       "  stalltrace batch --dir /mnt/test -t 1,4,8 -n 200 -L 5 --json b.json\n"
       "  stalltrace batch --profiles all -t 1,8 -n 100 -L 3\n"
+      "  stalltrace batch --profiles all -t 1,4,8 --sync fsync,group,syncfs-every=50ms\n"
       "  stalltrace batch --dir /mnt/test --sync fsync,group,syncfs -t 1,8\n"
       "  stalltrace batch --dir /mnt/test --sync dirsync --try max_batch_time=0,15000");
   command->callback([words, &status] { status = batch(*words); });

@@ -86,6 +86,17 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
   command.add_flag("--keep-files", options.keep_files, "Do not remove the load's files afterwards");
 }
 
+const CLI::Validator kSyncMethod(
+    [](const std::string& word) {
+      try {
+        workloads::parse_sync_method(word);
+      } catch (const Error& error) {
+        return std::string(error.what());
+      }
+      return std::string();
+    },
+    "");
+
 void add_chunk_server_options(CLI::App& command, ChunkServerOptions& options) {
   command.add_option("--dir", options.dir, "Directory for the chunk files")
       ->type_name("DIR")
@@ -182,8 +193,10 @@ void add_fsmark_options(CLI::App& command, FsmarkOptions& options) {
           "--sync", options.sync,
           "How a file is put on disk: fsync, fdatasync, osync or dsync (opened so, no call), "
           "syncfs, sync_file_range (its data only), group (one syncfs for all that wait), "
+          "syncfs-every=TIME (a thread calls it at intervals, files wait for the next call), "
           "dirsync (the directory's entries only)")
-      ->check(CLI::IsMember(workloads::sync_call_names()))
+      ->type_name("METHOD")
+      ->check(kSyncMethod)
       ->capture_default_str();
   command.add_flag("--processes", options.processes, "Each thread is a process, as in fs_mark");
   add_load_options(command, options);
@@ -233,7 +246,7 @@ Scenario make_scenario(const FsmarkOptions& options) {
   spec.loops = options.loops;
   spec.threads = options.threads;
   spec.method = options.method;
-  spec.call = *workloads::sync_call_of(options.sync);
+  spec.sync = workloads::parse_sync_method(options.sync);
   spec.subdirs = options.subdirs;
   spec.files_per_subdir = options.files_per_subdir;
   spec.write_bytes = parse_size(options.write_size, "-w");
@@ -245,7 +258,7 @@ Scenario make_scenario(const FsmarkOptions& options) {
                       {"loops", spec.loops},
                       {"threads", spec.threads},
                       {"method", spec.method},
-                      {"sync", sync_call_name(spec.call)},
+                      {"sync", options.sync},
                       {"subdirs", spec.subdirs},
                       {"files_per_subdir", spec.files_per_subdir},
                       {"write_size", spec.write_bytes},

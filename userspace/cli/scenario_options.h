@@ -60,6 +60,9 @@ struct FsmarkOptions : LoadOptions {
   bool processes = false;
 };
 
+// Ways of syncing, as workloads::parse_sync_method has them.
+extern const CLI::Validator kSyncMethod;
+
 // `options` has to live until the command line was parsed.
 void add_load_options(CLI::App& command, LoadOptions& options);
 void add_chunk_server_options(CLI::App& command, ChunkServerOptions& options);

@@ -93,6 +93,7 @@ Json run_json(const Rung& rung, const Rung& first) {
   } else {
     run["no_factors"] = gain.missing;
   }
+  run["file_us"] = times_of(tally.file_ns);
   run.update(sharing_json(tally, rung.bounds));
   run["windows"] = Json::array();
   for (const model::Span& window : tally.windows) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <set>
 #include <thread>
@@ -11,6 +13,7 @@
 #include "userspace/base/error.h"
 #include "workloads/fsmark_results.h"
 #include "workloads/load.h"
+#include "workloads/results.h"
 
 namespace stalltrace::workloads {
 namespace {
@@ -119,22 +122,96 @@ TEST(Fsmark, RefusesWhatCannotBeRun) {
   EXPECT_THROW(check_fsmark(spec, "x"), Error);
 }
 
+TEST(Fsmark, FilesWaitForTheNextSyncfsOfTheirInterval) {
+  for (bool processes : {false, true}) {
+    TempDir dir;
+    Scenario scenario = small(dir.path());
+    scenario.fsmark->sync = parse_sync_method("syncfs-every=30ms");
+    scenario.fsmark->processes = processes;
+    scenario.fsmark->files = 3;
+    nlohmann::json figures = run(scenario, [](const std::string&) {});
+    // In step: each file of the three threads is on disk with the next call.
+    EXPECT_GE(figures["syncs"], 6);
+    EXPECT_LE(figures["syncs"], 12);  // one that came late waits for one more
+    EXPECT_EQ(figures["files_written"], 18);
+    for (const nlohmann::json& iteration : figures["iterations"]) {
+      EXPECT_GE(iteration["elapsed_s"], 2 * 0.030);
+    }
+  }
+}
+
+TEST(Fsmark, TimesEachFileUntilItIsOnDisk) {
+  TempDir dir;
+  Scenario scenario = small(dir.path());
+  scenario.fsmark->sync = parse_sync_method("syncfs-every=20ms");
+  Load load(scenario);
+  ASSERT_TRUE(load.prepare(
+      {.announce = [](const auto&) {}, .progress = [](uint64_t, uint64_t) { return true; }}));
+  load.start();
+  load.join();
+  WorkloadResult result = from_message(nlohmann::json::parse(to_message(load.results()).dump()));
+  EXPECT_EQ(result.file_ns.size(), 36U);
+  EXPECT_EQ(result.workload["ack_us"]["count"], 36);
+  // All but the first of each iteration wait for a whole interval.
+  EXPECT_GT(*std::max_element(result.file_ns.begin(), result.file_ns.end()), 15'000'000U);
+  load.remove_files();
+}
+
+TEST(SyncMethod, KnowsItsNamesAndItsInterval) {
+  EXPECT_EQ(parse_sync_method("fsync").call, SyncCall::kFsync);
+  SyncMethod method = parse_sync_method("syncfs-every=1.5ms");
+  EXPECT_EQ(method.call, SyncCall::kSyncfsEvery);
+  EXPECT_EQ(method.interval_ns, 1'500'000U);
+  for (const char* word : {"", "fsyncs", "syncfs-every", "syncfs-every=", "syncfs-every=5",
+                           "syncfs-every=0", "fsync=5ms", "syncfs-every=-1ms"}) {
+    EXPECT_THROW(parse_sync_method(word), Error) << word;
+  }
+}
+
 // Whoever comes while a call is under way needs the next one: its data was not there yet.
-TEST(SyncGroup, ACallServesThoseWhoCameBeforeItBegan) {
-  SyncGroup group;
+TEST(SharedSync, ACallServesThoseWhoCameBeforeItBegan) {
+  SharedSync shared;
   std::atomic<int> calls = 0;
   auto slow = [&] {
     ++calls;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return 0;
   };
-  std::thread first([&] { group.sync(slow); });
+  std::thread first([&] { shared.lead_or_follow(slow); });
   while (calls == 0) std::this_thread::yield();
   std::vector<std::thread> later;
-  for (int i = 0; i < 4; ++i) later.emplace_back([&] { group.sync(slow); });
+  for (int i = 0; i < 4; ++i) later.emplace_back([&] { shared.lead_or_follow(slow); });
   first.join();
   for (std::thread& thread : later) thread.join();
   EXPECT_EQ(calls, 2);
+}
+
+TEST(SharedSync, AFollowerIsNotServedByACallUnderWay) {
+  SharedSync shared;
+  std::atomic<bool> begun = false;
+  std::atomic<bool> may_end = false;
+  std::atomic<bool> served = false;
+  std::thread leader([&] {
+    shared.lead([&] {
+      begun = true;
+      while (!may_end) std::this_thread::yield();
+      return 0;
+    });
+  });
+  while (!begun) std::this_thread::yield();
+  std::thread follower([&] {
+    EXPECT_EQ(shared.follow(), -EIO);
+    served = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  may_end = true;
+  leader.join();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(served);
+  EXPECT_EQ(shared.lead([] { return -EIO; }), -EIO);
+  follower.join();
+  // What was lost then, no later call brings back.
+  EXPECT_EQ(shared.lead([] { return 0; }), -EIO);
 }
 
 }  // namespace
