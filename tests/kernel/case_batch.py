@@ -239,4 +239,33 @@ def batch_modes():
                 check(40e3 <= one["file_us"]["p50"] <= 65e3, f"a file takes {one['file_us']}")
 
 
-CASES = [batch_factors, batch_external_journal, fsmark_rates, batch_modes, knob_verdicts, knobs_put_back]
+def batch_unseen():
+    """Without a hook what it sees is left out and said, not counted as none."""
+    losses = {"ext4_sync_file_enter": ("syncs", "syncs_per_s", "syncs_per_commit", "fsync_us",
+                                       "factors", "gain", "idle_us", "sync_parts_us"),
+              "jbd2_end_commit": ("commits", "syncs_per_commit", "commits_per_flush", "commit_us",
+                                  "factors", "average_commit_us"),
+              "block_bio_queue": ("flushes", "flushes_per_s", "commits_per_flush", "factors",
+                                  "syncs"),
+              "block_rq_issue": ("flushes", "flushes_per_s", "commits_per_flush", "flush_us",
+                                 "idle_us", "factors"),
+              "jbd2_commit_locking": ("commit_handles_us",)}
+    with Folder() as folder, Disk(folder, "slow", flush="3ms") as disk:
+        for hook, lost in losses.items():
+            report, text = batch(folder, disk, "-t", "1,3", "-n", "15", "-L", "2", "-s", "4k",
+                                 "--disable-hook", hook)
+            said = [note for note in report["notes"] if hook in note]
+            print(f"{hook}: {said}")
+            check(len(said) == 1 and "not seen" in said[0], f"not said: {report['notes']}")
+            check(hook in " ".join(text.split()), f"the text does not say so: {text}")
+            for one in report["runs"]:
+                left = [key for key in lost if key in one]
+                check(not left, f"without {hook}: {left} of {one}")
+                check(one["files_per_s"] > 0 and one["proc_commits"] > 10 and
+                      one["diskstats_flushes"] > 20, f"what was counted outside: {one}")
+            check(not [v for v in report["verdicts"] if "x0.00" in v["text"]],
+                  f"{report['verdicts']}")
+
+
+CASES = [batch_factors, batch_external_journal, fsmark_rates, batch_modes, batch_unseen,
+         knob_verdicts, knobs_put_back]

@@ -21,28 +21,40 @@ uint64_t sum(const std::vector<uint64_t>& values) {
 }  // namespace
 
 Rates rates_of(const Tally& tally) {
-  return {.files_per_s = per_s(tally.files, tally.ns),
-          .syncs_per_s = per_s(tally.syncs.all(), tally.ns),
-          .flushes_per_s = per_s(tally.flushes_for_syncs(), tally.ns),
-          .syncs_per_commit = ratio(tally.syncs.all(), tally.requests()),
-          .commits_per_flush = ratio(tally.requests(), tally.flushes_for_syncs())};
+  const Unseen& unseen = tally.unseen;
+  Rates rates;
+  rates.files_per_s = per_s(tally.files, tally.ns);
+  if (!unseen.syncs) rates.syncs_per_s = per_s(tally.syncs.all(), tally.ns);
+  if (!unseen.flushes && !unseen.requests) {
+    rates.flushes_per_s = per_s(tally.flushes_for_syncs(), tally.ns);
+  }
+  // A request may be a sync's own flush: it takes all three to count them.
+  if (unseen.syncs || unseen.commits || unseen.requests) return rates;
+  rates.requests_per_s = per_s(tally.requests(), tally.ns);
+  rates.syncs_per_commit = ratio(tally.syncs.all(), tally.requests());
+  if (!unseen.flushes) rates.commits_per_flush = ratio(tally.requests(), tally.flushes_for_syncs());
+  return rates;
 }
 
 Gain gain_of(const Tally& run, const Tally& reference) {
   Gain gain;
   Rates ours = rates_of(run);
   Rates theirs = rates_of(reference);
-  if (theirs.syncs_per_s > 0) gain.of_syncs = ours.syncs_per_s / theirs.syncs_per_s;
-  if (run.syncs.all() == 0 || reference.syncs.all() == 0) {
+  if (theirs.syncs_per_s.value_or(0) > 0) gain.of_syncs = *ours.syncs_per_s / *theirs.syncs_per_s;
+  if (run.unseen.factors()) {
+    gain.missing = "not seen: " + run.unseen.reasons.front();
+  } else if (run.syncs.all() == 0 || reference.syncs.all() == 0) {
     gain.missing = "no sync call was made";
   } else if (!ours.syncs_per_commit || !theirs.syncs_per_commit) {
     gain.missing = "no commit and no flush was asked for: nothing was shared";
   } else if (!ours.commits_per_flush || !theirs.commits_per_flush) {
     gain.missing = "the device executed no flush (no volatile write cache, or barriers are off)";
+    gain.without_flush = {.commit_sharing = *ours.syncs_per_commit / *theirs.syncs_per_commit,
+                          .commit_rate = *ours.requests_per_s / *theirs.requests_per_s};
   } else {
     gain.factors = {.commit_sharing = *ours.syncs_per_commit / *theirs.syncs_per_commit,
                     .flush_sharing = *ours.commits_per_flush / *theirs.commits_per_flush,
-                    .flush_rate = ours.flushes_per_s / theirs.flushes_per_s};
+                    .flush_rate = *ours.flushes_per_s / *theirs.flushes_per_s};
   }
   return gain;
 }
@@ -50,15 +62,19 @@ Gain gain_of(const Tally& run, const Tally& reference) {
 Ceilings ceilings_of(const Tally& run, unsigned threads) {
   Ceilings ceilings;
   uint64_t flushing_ns = sum(run.flush_ns);
-  if (flushing_ns > 0 && flushing_ns < run.ns) {
+  if (!run.unseen.syncs && flushing_ns > 0 && flushing_ns < run.ns) {
     ceilings.free_flushes = per_s(run.syncs.all(), run.ns - flushing_ns);
   }
-  if (run.requests() > 0) ceilings.perfect_sharing = threads * per_s(run.requests(), run.ns);
+  Rates rates = rates_of(run);
+  if (rates.requests_per_s.value_or(0) > 0) {
+    ceilings.perfect_sharing = threads * *rates.requests_per_s;
+  }
   return ceilings;
 }
 
-double idle_share(const Tally& tally) {
-  return tally.ns > 0 ? static_cast<double>(sum(tally.idle_ns)) / static_cast<double>(tally.ns) : 0;
+std::optional<double> idle_share(const Tally& tally) {
+  if (tally.ns == 0 || tally.unseen.idle()) return std::nullopt;
+  return static_cast<double>(sum(tally.idle_ns)) / static_cast<double>(tally.ns);
 }
 
 }  // namespace stalltrace::batching

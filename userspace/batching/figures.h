@@ -11,10 +11,12 @@ namespace stalltrace::batching {
 
 // syncs/s = syncs per commit x commits per flush x flushes/s, where a "commit" stands for a
 // request: a commit, or a flush that a sync call asked for without one.
+// What was not seen is not there.
 struct Rates {
   double files_per_s = 0;
-  double syncs_per_s = 0;
-  double flushes_per_s = 0;                 // for commits and syncs
+  std::optional<double> syncs_per_s;
+  std::optional<double> requests_per_s;
+  std::optional<double> flushes_per_s;      // for commits and syncs
   std::optional<double> syncs_per_commit;   // nothing: no request was made
   std::optional<double> commits_per_flush;  // nothing: no flush was made
 };
@@ -25,10 +27,16 @@ struct Factors {
   double flush_sharing = 1;
   double flush_rate = 1;
 };
+// Where no flush is made: commits shared, and how many are made a second.
+struct SoftwareFactors {
+  double commit_sharing = 1;
+  double commit_rate = 1;
+};
 struct Gain {
-  double of_syncs = 1;             // syncs/s against the reference
-  std::optional<Factors> factors;  // their product is of_syncs
-  std::string missing;             // which factor does not apply, and why
+  std::optional<double> of_syncs;                // syncs/s against the reference
+  std::optional<Factors> factors;                // their product is of_syncs
+  std::optional<SoftwareFactors> without_flush;  // likewise: the device executed none
+  std::string missing;                           // which factor does not apply, and why
 };
 Gain gain_of(const Tally& run, const Tally& reference);
 
@@ -41,7 +49,7 @@ struct Ceilings {
 };
 Ceilings ceilings_of(const Tally& run, unsigned threads);
 
-// Share of the run in which a sync waited and no flush was under way.
-double idle_share(const Tally& tally);
+// Share of the run in which a sync waited and no flush was under way, where both were seen.
+std::optional<double> idle_share(const Tally& tally);
 
 }  // namespace stalltrace::batching

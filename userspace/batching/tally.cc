@@ -88,6 +88,7 @@ Tally& Tally::operator+=(const Tally& other) {
   if (other.average_commit_ns != 0) average_commit_ns = other.average_commit_ns;
   proc_commits += other.proc_commits;
   diskstats_flushes += other.diskstats_flushes;
+  unseen |= other.unseen;
   return *this;
 }
 

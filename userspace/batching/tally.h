@@ -9,6 +9,7 @@
 #include "userspace/batching/flush_origin.h"
 #include "userspace/batching/paid.h"
 #include "userspace/batching/sync_parts.h"
+#include "userspace/batching/unseen.h"
 #include "userspace/model/span.h"
 #include "userspace/model/trace.h"
 
@@ -54,6 +55,7 @@ struct Tally {
   // From outside: /proc/fs/jbd2 and /proc/diskstats.
   uint64_t proc_commits = 0;
   uint64_t diskstats_flushes = 0;
+  Unseen unseen;
 
   [[nodiscard]] uint64_t flushes_for_syncs() const {
     return flushes[static_cast<size_t>(FlushOrigin::kCommit)] +

@@ -27,6 +27,14 @@ std::vector<double> work_rates(const Rung& rung) {
   return rates;
 }
 
+std::vector<double> commit_sharing(const Rung& rung) {
+  std::vector<double> shares;
+  for (const Tally& loop : rung.loops) {
+    shares.push_back(rates_of(loop).syncs_per_commit.value_or(0));
+  }
+  return shares;
+}
+
 // How many files a sync call is for, against the reference.
 double files_per_sync(const Tally& run, const Tally& reference) {
   auto of = [](const Tally& tally) {
@@ -62,8 +70,11 @@ Verdict gain_verdict(const Rung& rung, const Rung& first) {
                 "x{:.2f} by shared commits, x{:.2f} by shared flushes, x{:.2f} by "
                 "the rate of flushes",
                 gain.factors->commit_sharing, gain.factors->flush_sharing, gain.factors->flush_rate)
+      : gain.without_flush
+          ? fmt::format("x{:.2f} by shared commits, x{:.2f} by commits a second; no flush to share",
+                        gain.without_flush->commit_sharing, gain.without_flush->commit_rate)
           : gain.missing;
-  double per_sync = files_per_sync(rung.sum(), first.sum());
+  double per_sync = rung.sum().unseen.syncs ? 1 : files_per_sync(rung.sum(), first.sum());
   if (per_sync < 0.95 || per_sync > 1.05) {
     because = fmt::format("x{:.2f} by files per sync call, ", per_sync) + because;
   }
@@ -95,7 +106,7 @@ Verdict gain_verdict(const Rung& rung, const Rung& first) {
 
 Verdict waiting_verdict(const Rung& rung) {
   std::vector<double> shares;
-  for (const Tally& loop : rung.loops) shares.push_back(idle_share(loop));
+  for (const Tally& loop : rung.loops) shares.push_back(idle_share(loop).value_or(0));
   Verdict verdict;
   verdict.about =
       fmt::format("time lost to waiting, {}{}", threads_text(rung.threads), under(rung));
@@ -134,44 +145,53 @@ Verdict knob_verdict(const Rung& rung, const Rung& reference) {
   }
   Tally ours = rung.sum();
   Tally theirs = reference.sum();
-  if (!ours.batch_wait_ns.empty() || !theirs.batch_wait_ns.empty()) {
-    verdict.text += fmt::format(
-        "; {} calls slept {} for others to join (before: {}, {}), commits waited {} for open "
-        "handles (before: {})",
-        ours.batch_wait_ns.size(), mean_time(ours.batch_wait_ns), theirs.batch_wait_ns.size(),
-        mean_time(theirs.batch_wait_ns), mean_time(ours.handles_ns), mean_time(theirs.handles_ns));
+  if (!ours.unseen.syncs && (!ours.batch_wait_ns.empty() || !theirs.batch_wait_ns.empty())) {
+    verdict.text += fmt::format("; {} calls slept {} for others to join (before: {}, {})",
+                                ours.batch_wait_ns.size(), mean_time(ours.batch_wait_ns),
+                                theirs.batch_wait_ns.size(), mean_time(theirs.batch_wait_ns));
+    if (!ours.unseen.commits && !ours.unseen.handles) {
+      verdict.text += fmt::format(", commits waited {} for open handles (before: {})",
+                                  mean_time(ours.handles_ns), mean_time(theirs.handles_ns));
+    }
   }
   return verdict;
 }
 
-// The whole ladder in one sentence: from its first rung to its best.
-Verdict ladder_verdict(const std::vector<const Rung*>& ladder) {
-  const Rung& first = *ladder.front();
+const Rung& best_of(const std::vector<const Rung*>& ladder) {
   const Rung* best = ladder.back();
   double most = 0;
   for (const Rung* rung : ladder) {
-    double times = effect_of(work_rates(*rung), work_rates(first)).ratio;
+    double times = effect_of(work_rates(*rung), work_rates(*ladder.front())).ratio;
     if (times > most) {
       most = times;
       best = rung;
     }
   }
+  return *best;
+}
+
+std::string more_files(const Rung& best, const Rung& first, const Effect& effect) {
+  return fmt::format("{} put {:.1f} times as many files on disk a second as {}",
+                     threads_text(best.threads), effect.ratio, threads_text(first.threads));
+}
+
+constexpr const char* kNoGain = "more threads do not put more files on disk a second";
+
+// The whole ladder in one sentence: from its first rung to its best.
+Verdict ladder_verdict(const Rung& best, const Rung& first) {
   Verdict verdict;
   verdict.about = "batching" + under(first);
-  verdict.effect = effect_of(work_rates(*best), work_rates(first));
-  Gain gain = gain_of(best->sum(), first.sum());
+  verdict.effect = effect_of(work_rates(best), work_rates(first));
+  Gain gain = gain_of(best.sum(), first.sum());
   double shared = gain.factors ? gain.factors->commit_sharing * gain.factors->flush_sharing *
-                                     files_per_sync(best->sum(), first.sum())
+                                     files_per_sync(best.sum(), first.sum())
                                : 1;
-  std::string times =
-      fmt::format("{} put {:.1f} times as many files on disk a second as {}",
-                  threads_text(best->threads), verdict.effect.ratio, threads_text(first.threads));
+  std::string times = more_files(best, first, verdict.effect);
   if (finding_of(verdict.effect) != Finding::kMore) {
-    verdict.text = "there is none to win: more threads do not put more files on disk a second (" +
-                   interval(verdict.effect) + ")";
+    verdict.text = fmt::format("there is none to win: {} ({})", kNoGain, interval(verdict.effect));
   } else if (!gain.factors) {
-    verdict.text = fmt::format("{} ({}), but no flush is shared: {}", times,
-                               interval(verdict.effect), gain.missing);
+    verdict.text = fmt::format("{} ({}); by what is not known: {}", times, interval(verdict.effect),
+                               gain.missing);
   } else if (shared > 1.1) {
     verdict.text = fmt::format("it wins on this device: {}, x{:.2f} of it by sharing ({})", times,
                                shared, interval(verdict.effect));
@@ -181,6 +201,26 @@ Verdict ladder_verdict(const std::vector<const Rung*>& ladder) {
                     shared, interval(verdict.effect));
   }
   return verdict;
+}
+
+// Where no flush reaches the device there is none to share; what threads still share is software.
+std::vector<Verdict> flushless_verdicts(const Rung& best, const Rung& first, const Gain& gain) {
+  Verdict device;
+  device.about = "batching" + under(first);
+  device.text = "no flush to share: there is none to win from the device (" + gain.missing + ")";
+  Verdict software;
+  software.about = "commits shared" + under(first);
+  software.effect = effect_of(commit_sharing(best), commit_sharing(first));
+  Effect rate = effect_of(work_rates(best), work_rates(first));
+  std::string times = finding_of(rate) == Finding::kMore
+                          ? more_files(best, first, rate) + fmt::format(" ({})", interval(rate))
+                          : fmt::format("{} ({})", kNoGain, interval(rate));
+  software.text = fmt::format(
+      "{}: {:.2f} times as many syncs per commit ({}), x{:.2f} as many commits a second. What they "
+      "share is the commit's own time: {} of writes, wake-ups and CPUs",
+      times, software.effect.ratio, interval(software.effect), gain.without_flush->commit_rate,
+      mean_time(first.sum().commit_ns));
+  return {device, software};
 }
 
 const Rung* reference_of(const std::vector<Rung>& rungs, const Rung& rung) {
@@ -243,12 +283,19 @@ std::vector<Verdict> verdicts_of(const std::vector<Rung>& rungs) {
     for (const Rung& other : rungs) {
       if (other.same_ladder(rung)) ladder.push_back(&other);
     }
-    if (ladder.size() > 1) verdicts.push_back(ladder_verdict(ladder));
+    if (ladder.size() < 2) continue;
+    const Rung& best = best_of(ladder);
+    Gain gain = gain_of(best.sum(), rung.sum());
+    if (gain.without_flush) {
+      for (Verdict& one : flushless_verdicts(best, rung, gain)) verdicts.push_back(std::move(one));
+    } else {
+      verdicts.push_back(ladder_verdict(best, rung));
+    }
   }
   for (const Rung& rung : rungs) {
     const Rung& first = first_rung(rungs, rung);
     if (&first != &rung) verdicts.push_back(gain_verdict(rung, first));
-    verdicts.push_back(waiting_verdict(rung));
+    if (idle_share(rung.sum())) verdicts.push_back(waiting_verdict(rung));
     if (rung.setting == rung.reference) continue;
     const Rung* reference = reference_of(rungs, rung);
     if (reference != nullptr) verdicts.push_back(knob_verdict(rung, *reference));

@@ -261,11 +261,12 @@ std::vector<uint32_t> disks_of(const kernel::Device& device,
 }
 
 void add_batching(report::Report& report, const model::Trace& trace,
-                  const std::vector<kernel::Device>& devices) {
+                  const std::vector<kernel::Device>& devices, const batching::Unseen& unseen) {
   for (const kernel::Device& device : devices) {
     if (!device.has_journal) continue;
     batching::Tally tally = batching::tally_of(trace, device.kdev, disks_of(device, devices));
-    if (tally.syncs.all() == 0) continue;
+    if (tally.syncs.all() == 0 && !(unseen.syncs && tally.commits > 0)) continue;
+    tally.unseen = unseen;
     tally.ns = trace.window().ns();
     nlohmann::json journal = report::sharing_json(tally, kernel::batch_bounds(device.options));
     journal["dev"] = kernel::kdev_text(device.disk);

@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "userspace/batching/unseen.h"
 #include "userspace/blame/summary.h"
 #include "userspace/capture/capture.h"
 #include "userspace/kernel/devices.h"
@@ -36,7 +37,7 @@ std::vector<uint32_t> disks_of(const kernel::Device& device,
                                const std::vector<kernel::Device>& devices);
 // Of the journals whose file systems something synced.
 void add_batching(report::Report& report, const model::Trace& trace,
-                  const std::vector<kernel::Device>& devices);
+                  const std::vector<kernel::Device>& devices, const batching::Unseen& unseen);
 void add_loss(report::Report& report, const capture::Losses& losses, const blame::Summary& summary);
 void add_overhead(report::Report& report, const capture::BpfCost& cost);
 

@@ -38,6 +38,7 @@ struct BatchWords {
   std::vector<std::string> trials;
   std::vector<std::string> profiles;
   std::string json;
+  std::vector<std::string> disabled_hooks;
   bool quiet = false;
 };
 
@@ -133,6 +134,11 @@ class Batch {
       if (!rung.loops.empty()) report.rungs.push_back(rung);
     }
     if (!losses_.empty()) report.notes.push_back(losses_);
+    for (const std::string& reason : unseen_.reasons) {
+      std::string note = "not seen, and no figure is made of it: " + reason;
+      auto& notes = report.notes;
+      if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(note);
+    }
   }
 
  private:
@@ -158,8 +164,10 @@ class Batch {
     options.dirs = {directory_};
     workloads::Scenario scenario = make_scenario(options);
     workloads::WorkloadProcess load(scenario);
-    Tracing tracing(
-        {.devices = devices_, .threshold_ns = kNoStalls, .disabled_hooks = {}, .only_pid = {}});
+    Tracing tracing({.devices = devices_,
+                     .threshold_ns = kNoStalls,
+                     .disabled_hooks = words_.disabled_hooks,
+                     .only_pid = {}});
     bool ready = load.prepare([this](uint64_t, uint64_t) { return !signals_.stop_requested(); });
     if (!ready || signals_.stop_requested()) return std::nullopt;
     tracing.open_window();
@@ -180,6 +188,8 @@ class Batch {
     tally.ns = static_cast<uint64_t>(iteration.at("elapsed_s").get<double>() * 1e9);
     tally.files = result.workload.at("files_written");
     tally.file_ns = result.file_ns;
+    tally.unseen = tracing.unseen();
+    unseen_ |= tally.unseen;
     OutsideCounts outside = tracing.outside_growth();
     for (const auto& [dev, commits] : outside.transactions) tally.proc_commits += commits;
     for (const auto& [disk, flushes] : outside.flushes) tally.diskstats_flushes += flushes;
@@ -201,6 +211,7 @@ class Batch {
   std::vector<Setting> settings_;
   std::vector<Rung> rungs_;
   std::string losses_;
+  batching::Unseen unseen_;
   size_t runs_ = 0;
 };
 
@@ -320,6 +331,7 @@ void add_batch_command(CLI::App& app, int& status) {
       ->type_name("FILE")
       ->check(kNamed);
   command->add_flag("--quiet", words->quiet, "no text report");
+  add_hook_option(*command, words->disabled_hooks);
   command->footer(
       "Runs fs_mark's work with each number of threads, traces it, and tells how much of the gain "
       "is\nshared commits, how much shared flushes, and what is lost in waiting.\n\n"

@@ -110,8 +110,12 @@ void add_output_options(CLI::App& command, OutputWords& words) {
       ->type_name("FILE")
       ->check(kNamed);
   command.add_flag("--quiet", words.quiet, "no text report");
+  add_hook_option(command, words.disabled_hooks);
+}
+
+void add_hook_option(CLI::App& command, std::vector<std::string>& names) {
   command
-      .add_option("--disable-hook", words.disabled_hooks,
+      .add_option("--disable-hook", names,
                   "do without a hook, to see what depends on it (names: see doctor)")
       ->type_name("NAME")
       ->allow_extra_args(false);

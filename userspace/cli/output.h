@@ -21,6 +21,7 @@ struct OutputWords {
 };
 
 void add_output_options(CLI::App& command, OutputWords& words);
+void add_hook_option(CLI::App& command, std::vector<std::string>& names);
 
 // Refuses, before anything is started, what could not be written at the end.
 void check_outputs(const OutputWords& words);

@@ -122,6 +122,14 @@ class Tracing::Impl {
     return std::accumulate(lost.begin(), lost.end(), uint64_t{0});
   }
 
+  [[nodiscard]] batching::Unseen unseen() const {
+    std::vector<batching::MissingHook> missing;
+    for (const capture::HookState& hook : capture_.hooks()) {
+      if (!hook.ok) missing.push_back({hook.name, hook.why});
+    }
+    return batching::unseen_without(missing);
+  }
+
   [[nodiscard]] report::Report make_report() {
     sealed_trace();
     std::vector<blame::Stall> stalls = blame::explain_all(trace_, options_.threshold_ns);
@@ -150,7 +158,7 @@ class Tracing::Impl {
     add_summary(report, summary, options_.devices, is_on("ext4_sync_file_exit"));
     add_flush_lists(report, trace_);
     add_outside_counts(report, options_.devices, before_, after_);
-    if (is_on("ext4_sync_file_exit")) add_batching(report, trace_, options_.devices);
+    add_batching(report, trace_, options_.devices, unseen());
     add_loss(report, capture_.losses(), summary);
     add_overhead(report, capture_.cost());
     return report;
@@ -248,6 +256,9 @@ OutsideCounts Tracing::outside_growth() const {
 }
 uint64_t Tracing::lost_events() const {
   return impl_->lost_events();
+}
+batching::Unseen Tracing::unseen() const {
+  return impl_->unseen();
 }
 report::Report Tracing::make_report() {
   return impl_->make_report();

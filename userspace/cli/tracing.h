@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "userspace/batching/unseen.h"
 #include "userspace/capture/capture.h"
 #include "userspace/cli/assemble.h"
 #include "userspace/kernel/devices.h"
@@ -41,6 +42,8 @@ class Tracing {
   [[nodiscard]] const model::Trace& sealed_trace();
   [[nodiscard]] OutsideCounts outside_growth() const;
   [[nodiscard]] uint64_t lost_events() const;
+  // What of the batching figures could not be counted.
+  [[nodiscard]] batching::Unseen unseen() const;
 
   // After close_window. Without probe and workload, which the caller adds.
   [[nodiscard]] report::Report make_report();

@@ -84,14 +84,18 @@ Json run_json(const Rung& rung, const Rung& first) {
            {"knobs", rung.knobs},
            {"loops", rung.loops.size()},
            {"elapsed_s", static_cast<double>(tally.ns) / 1e9},
-           {"files_per_s", batching::rates_of(tally).files_per_s},
-           {"gain", gain.of_syncs}};
+           {"files_per_s", batching::rates_of(tally).files_per_s}};
+  if (gain.of_syncs) run["gain"] = *gain.of_syncs;
   if (gain.factors) {
     run["factors"] = {{"commit_sharing", gain.factors->commit_sharing},
                       {"flush_sharing", gain.factors->flush_sharing},
                       {"flush_rate", gain.factors->flush_rate}};
   } else {
     run["no_factors"] = gain.missing;
+  }
+  if (gain.without_flush) {
+    run["factors_without_flush"] = {{"commit_sharing", gain.without_flush->commit_sharing},
+                                    {"commit_rate", gain.without_flush->commit_rate}};
   }
   run["file_us"] = times_of(tally.file_ns);
   run.update(sharing_json(tally, rung.bounds));
@@ -107,15 +111,11 @@ Json run_json(const Rung& rung, const Rung& first) {
   return run;
 }
 
-}  // namespace
-
-Json sharing_json(const Tally& tally, const kernel::BatchBounds& bounds) {
-  batching::Rates rates = batching::rates_of(tally);
-  Json json{{"syncs_per_s", rates.syncs_per_s}};
-  if (rates.syncs_per_commit) json["syncs_per_commit"] = *rates.syncs_per_commit;
-  if (rates.commits_per_flush) json["commits_per_flush"] = *rates.commits_per_flush;
-  json["flushes_per_s"] = rates.flushes_per_s;
+// The sync calls: how many of which kind, how long they took and what they waited for.
+void put_syncs(Json& json, const Tally& tally) {
   json["fsync_us"] = times_of(tally.sync_ns);
+  json["batch_wait_us"] = times_of(tally.batch_wait_ns);
+  if (tally.unseen.factors()) return;  // which kind of sync it was is told by commits and flushes
   json["sync_parts_us"] = Json::object();
   for (size_t i = 0; i < batching::kSyncParts; ++i) {
     uint64_t mean_ns = tally.sync_parts_ns[i] / std::max<uint64_t>(tally.syncs.all(), 1);
@@ -128,18 +128,38 @@ Json sharing_json(const Tally& tally, const kernel::BatchBounds& bounds) {
         tally.joined[i];
   }
   put_paid(json, tally);
-  json["commit_us"] = times_of(tally.commit_ns);
-  json["commit_handles_us"] = times_of(tally.handles_ns);
-  json["flush_us"] = times_of(tally.flush_ns);
-  json["batch_wait_us"] = times_of(tally.batch_wait_ns);
-  json["idle_us"] = times_of(tally.idle_ns);
-  json["idle_share"] = batching::idle_share(tally);
-  put_heuristic(json, tally, bounds);
   json["syncs"] = syncs_of(tally.syncs);
   json["own_flush"] = tally.syncs.own_flush;
-  json["flushes"] = flushes_of(tally);
-  json["commits"] = tally.commits;
-  json["timer_commits"] = tally.timer_commits;
+}
+
+}  // namespace
+
+Json sharing_json(const Tally& tally, const kernel::BatchBounds& bounds) {
+  const batching::Unseen& unseen = tally.unseen;
+  batching::Rates rates = batching::rates_of(tally);
+  Json json = Json::object();
+  auto put = [&json](const char* key, const std::optional<double>& value) {
+    if (value) json[key] = *value;
+  };
+  put("syncs_per_s", rates.syncs_per_s);
+  put("syncs_per_commit", rates.syncs_per_commit);
+  put("commits_per_flush", rates.commits_per_flush);
+  put("flushes_per_s", rates.flushes_per_s);
+  if (!unseen.syncs) put_syncs(json, tally);
+  if (!unseen.commits) {
+    json["commit_us"] = times_of(tally.commit_ns);
+    if (!unseen.handles) json["commit_handles_us"] = times_of(tally.handles_ns);
+    put_heuristic(json, tally, bounds);
+    json["commits"] = tally.commits;
+    json["timer_commits"] = tally.timer_commits;
+  }
+  if (!unseen.flushes && !unseen.requests) {
+    json["flush_us"] = times_of(tally.flush_ns);
+    json["flushes"] = flushes_of(tally);
+  }
+  if (!unseen.idle()) json["idle_us"] = times_of(tally.idle_ns);
+  put("idle_share", batching::idle_share(tally));
+  if (!unseen.reasons.empty()) json["not_seen"] = unseen.reasons;
   return json;
 }
 

@@ -24,6 +24,10 @@ std::string or_none(const std::optional<double>& value) {
   return value ? number(*value) : "-";
 }
 
+std::string times_or_none(const std::optional<double>& value) {
+  return value ? fmt::format("x{:.2f}", *value) : "-";
+}
+
 std::string time_of(const model::Dist& dist, uint64_t ns) {
   return dist.count > 0 ? format_time(ns) : "-";
 }
@@ -40,11 +44,21 @@ struct Row {
   batching::Gain gain;
 };
 
+// What was seen in part only is shown as not seen.
+Tally seen_of(const Rung& rung) {
+  Tally tally = rung.sum();
+  if (tally.unseen.syncs) tally.sync_ns = tally.batch_wait_ns = {};
+  if (tally.unseen.commits) tally.commit_ns = {};
+  if (tally.unseen.commits || tally.unseen.handles) tally.handles_ns = {};
+  if (tally.unseen.flushes || tally.unseen.requests) tally.flush_ns = {};
+  return tally;
+}
+
 std::vector<Row> rows_of(const BatchReport& report) {
   std::vector<Row> rows;
   for (const Rung& rung : report.rungs) {
     const Rung& first = batching::first_rung(report.rungs, rung);
-    rows.push_back({rung, rung.sum(), {}});
+    rows.push_back({rung, seen_of(rung), {}});
     rows.back().gain = batching::gain_of(rows.back().tally, first.sum());
   }
   return rows;
@@ -62,20 +76,36 @@ void print_gains(Page& page, const std::vector<Row>& rows) {
     columns.push_back({title});
   }
   columns.push_back({"flush rate"});
+  columns.push_back({"commit rate"});
+  bool no_flush = false;
   Table table(std::move(columns));
   for (const Row& row : rows) {
     const Rung& rung = row.rung;
     const Tally& tally = row.tally;
     batching::Rates rates = batching::rates_of(tally);
-    auto factor = [&](double batching::Factors::*which) {
-      return row.gain.factors ? fmt::format("x{:.2f}", (*row.gain.factors).*which) : "-";
-    };
+    std::optional<double> commits, flushes, flush_rate, commit_rate;
+    if (row.gain.factors) {
+      commits = row.gain.factors->commit_sharing;
+      flushes = row.gain.factors->flush_sharing;
+      flush_rate = row.gain.factors->flush_rate;
+    } else if (row.gain.without_flush) {
+      commits = row.gain.without_flush->commit_sharing;
+      commit_rate = row.gain.without_flush->commit_rate;
+    }
+    no_flush = no_flush || commit_rate;
     table.row({rung.device, rung.setting, fmt::to_string(rung.threads), number(rates.files_per_s),
-               number(rates.syncs_per_s), fmt::format("x{:.2f}", row.gain.of_syncs),
-               factor(&batching::Factors::commit_sharing),
-               factor(&batching::Factors::flush_sharing), factor(&batching::Factors::flush_rate)});
+               or_none(rates.syncs_per_s), times_or_none(row.gain.of_syncs), times_or_none(commits),
+               commit_rate ? "none" : times_or_none(flushes),
+               commit_rate ? "" : times_or_none(flush_rate),
+               commit_rate ? times_or_none(commit_rate) : ""});
   }
   table.print(page);
+  if (no_flush) {
+    page.wrapped(2, 2,
+                 {{"none: the device executed no flush, so there was none to share: gain = shared "
+                   "commits x commit rate.",
+                   Ink::kDim}});
+  }
 }
 
 void print_sharing(Page& page, const std::vector<Row>& rows) {
@@ -93,13 +123,13 @@ void print_sharing(Page& page, const std::vector<Row>& rows) {
     const Tally& tally = row.tally;
     batching::Rates rates = batching::rates_of(tally);
     batching::Ceilings ceilings = batching::ceilings_of(tally, rung.threads);
+    std::optional<double> idle = batching::idle_share(tally);
     auto per_s = [](const std::optional<double>& value) {
       return value ? number(*value) + "/s" : std::string("-");
     };
     table.row({rung.device, rung.setting, fmt::to_string(rung.threads),
                or_none(rates.syncs_per_commit), or_none(rates.commits_per_flush),
-               number(rates.flushes_per_s),
-               fmt::format("{:.1f} %", 100 * batching::idle_share(tally)),
+               or_none(rates.flushes_per_s), idle ? fmt::format("{:.1f} %", 100 * *idle) : "-",
                per_s(ceilings.free_flushes), per_s(ceilings.perfect_sharing)});
   }
   table.print(page);
@@ -290,9 +320,11 @@ std::string to_text(const BatchReport& report, const TextStyle& style) {
   print_gains(page, rows);
   print_sharing(page, rows);
   print_costs(page, rows);
-  print_parts(page, rows);
-  print_paid(page, rows);
-  print_counts(page, rows);
+  if (!rows.front().tally.unseen.factors()) {
+    print_parts(page, rows);
+    print_paid(page, rows);
+    print_counts(page, rows);
+  }
   print_verdicts(page, report, style.utf8);
   return page.take();
 }

@@ -74,15 +74,26 @@ void print_batching(Page& page, const Names& names, const Report& report) {
   page.title("fsync batching: syncs/s = syncs per commit x commits per flush x flushes/s");
   for (const Figures& journal : report.batching) {
     if (!journal.is_object()) continue;
-    page.wrapped(
-        2, 4,
-        {{fmt::format("{}: {:.1f} syncs a second{}{}, {:.1f} flushes a second; {:.1f} % of "
-                      "the time a sync waited and no flush was in the device",
-                      names.place(device_of(journal)), number_at(journal, "syncs_per_s"),
-                      shared(journal, "syncs_per_commit", "per commit"),
-                      shared(journal, "commits_per_flush", "commits per flush"),
-                      number_at(journal, "flushes_per_s"), 100 * number_at(journal, "idle_share")),
-          Ink::kPlain}});
+    std::string text = fmt::format("{}: ", names.place(device_of(journal)));
+    text += journal.contains("syncs_per_s")
+                ? fmt::format("{:.1f} syncs a second", number_at(journal, "syncs_per_s"))
+                : "not all syncs were seen";
+    text += shared(journal, "syncs_per_commit", "per commit");
+    text += shared(journal, "commits_per_flush", "commits per flush");
+    if (journal.contains("flushes_per_s")) {
+      text += fmt::format(", {:.1f} flushes a second", number_at(journal, "flushes_per_s"));
+    }
+    if (journal.contains("idle_share")) {
+      text += fmt::format("; {:.1f} % of the time a sync waited and no flush was in the device",
+                          100 * number_at(journal, "idle_share"));
+    }
+    page.wrapped(2, 4, {{text, Ink::kPlain}});
+    if (journal.contains("not_seen") && journal["not_seen"].is_array()) {
+      for (const Figures& reason : journal["not_seen"]) {
+        if (!reason.is_string()) continue;
+        page.wrapped(4, 6, {{"not seen: " + reason.get<std::string>(), Ink::kYellow}});
+      }
+    }
     if (!journal.contains("syncs")) continue;
     const Figures& syncs = journal["syncs"];
     Table table({{"syncs with a commit"},

@@ -168,12 +168,12 @@ TEST(Figures, TheRateIsTheProductOfItsFactors) {
   Tally tally = tally_of(two_share_a_commit().trace(ms(0), ms(100)), kPart, {kDisk});
   tally.ns = 100 * kMs;
   Rates rates = rates_of(tally);
-  EXPECT_DOUBLE_EQ(rates.syncs_per_s, 30);
-  EXPECT_DOUBLE_EQ(rates.flushes_per_s, 30);
+  EXPECT_DOUBLE_EQ(rates.syncs_per_s.value(), 30);
+  EXPECT_DOUBLE_EQ(rates.flushes_per_s.value(), 30);
   EXPECT_DOUBLE_EQ(rates.syncs_per_commit.value(), 1.5);         // 3 for a commit and a flush
   EXPECT_DOUBLE_EQ(rates.commits_per_flush.value(), 2.0 / 3.0);  // the record took two
-  EXPECT_DOUBLE_EQ(*rates.syncs_per_commit * *rates.commits_per_flush * rates.flushes_per_s,
-                   rates.syncs_per_s);
+  EXPECT_DOUBLE_EQ(*rates.syncs_per_commit * *rates.commits_per_flush * *rates.flushes_per_s,
+                   *rates.syncs_per_s);
 }
 
 TEST(Figures, TheGainIsTheProductOfItsFactors) {
@@ -186,7 +186,7 @@ TEST(Figures, TheGainIsTheProductOfItsFactors) {
   eight.flushes[0] = 40;
   Gain gain = gain_of(eight, one);
   ASSERT_TRUE(gain.factors);
-  EXPECT_DOUBLE_EQ(gain.of_syncs, 4);
+  EXPECT_DOUBLE_EQ(gain.of_syncs.value(), 4);
   EXPECT_DOUBLE_EQ(gain.factors->commit_sharing, 4);
   EXPECT_DOUBLE_EQ(gain.factors->flush_sharing, 1.25);
   EXPECT_DOUBLE_EQ(gain.factors->flush_rate, 0.8);
@@ -199,6 +199,49 @@ TEST(Figures, AFactorThatDoesNotApplyIsSaid) {
   Gain gain = gain_of(none, none);
   EXPECT_FALSE(gain.factors);
   EXPECT_NE(gain.missing.find("no flush"), std::string::npos) << gain.missing;
+}
+
+TEST(Figures, WithoutAFlushTheGainIsSharingTimesCommits) {
+  Tally one;
+  one.ns = kSecond;
+  one.syncs.with_commit = one.commits = 600;
+  Tally eight;
+  eight.ns = kSecond;
+  eight.syncs.with_commit = 2000;
+  eight.commits = 800;
+  Gain gain = gain_of(eight, one);
+  ASSERT_TRUE(gain.without_flush);
+  EXPECT_DOUBLE_EQ(gain.without_flush->commit_sharing, 2.5);
+  EXPECT_DOUBLE_EQ(gain.without_flush->commit_rate, 800.0 / 600);
+  EXPECT_DOUBLE_EQ(gain.without_flush->commit_sharing * gain.without_flush->commit_rate,
+                   gain.of_syncs.value());
+}
+
+// A figure of which a part was not seen would be wrong, not small.
+TEST(Figures, WhatWasNotSeenIsNoFigure) {
+  struct Case {
+    const char* hook;
+    bool syncs, requests, flushes, idle;  // known
+  };
+  for (const Case& one : {Case{"ext4_sync_file_enter", false, false, true, false},
+                          Case{"ext4_sync_fs", false, false, true, false},
+                          Case{"jbd2_end_commit", true, false, true, true},
+                          Case{"block_bio_queue", true, false, false, true},
+                          Case{"block_rq_complete", true, true, false, false}}) {
+    Tally tally = tally_of(two_share_a_commit().trace(ms(0), ms(100)), kPart, {kDisk});
+    tally.ns = 100 * kMs;
+    tally.unseen = unseen_without({{one.hook, "it is off"}});
+    Rates rates = rates_of(tally);
+    EXPECT_EQ(rates.syncs_per_s.has_value(), one.syncs) << one.hook;
+    EXPECT_EQ(rates.syncs_per_commit.has_value(), one.requests) << one.hook;
+    EXPECT_EQ(rates.flushes_per_s.has_value(), one.flushes) << one.hook;
+    EXPECT_EQ(rates.commits_per_flush.has_value(), one.requests && one.flushes) << one.hook;
+    EXPECT_EQ(idle_share(tally).has_value(), one.idle) << one.hook;
+    Gain gain = gain_of(tally, tally);
+    EXPECT_FALSE(gain.factors) << one.hook;
+    EXPECT_NE(gain.missing.find(one.hook), std::string::npos) << gain.missing;
+  }
+  EXPECT_TRUE(unseen_without({{"contention_begin", "it is off"}}).reasons.empty());
 }
 
 }  // namespace
