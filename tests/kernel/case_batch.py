@@ -6,13 +6,10 @@ import json
 import os
 import re
 import shutil
-import signal
 import statistics
-import subprocess
-import time
 
 from kernel_events import KernelEvents, near
-from lab import Disk, Folder, Skip, check, run, seed, tool, wait_until
+from lab import Disk, Folder, Skip, check, run, seed, tool
 
 
 def batch(folder, disk, *words, timeout=300):
@@ -144,68 +141,6 @@ def fsmark_rates():
             check(0.9 <= ratio <= 1.1, f"{threads} threads: {ratio:.3f} of fs_mark's rate")
 
 
-def options_of(disk):
-    with open("/proc/self/mountinfo") as file:
-        for line in file:
-            words = line.split()
-            if words[4] == disk.mountpoint:
-                return words[5], words[-1]
-    return None
-
-
-def knob_verdicts():
-    """The batching sleep: not on a plain fsync's way, on a synchronous directory's."""
-    words = ("-t", "4", "-n", "25", "-L", "3", "-s", "4k", "--try", "max_batch_time=0,15000")
-    with Folder() as folder, Disk(folder, "slow", flush="3ms") as disk:
-        before = options_of(disk)
-        plain, _ = batch(folder, disk, *words)
-        synchronous, text = batch(folder, disk, *words, "--sync", "dirsync")
-        print(text)
-        check(options_of(disk) == before, f"options: {options_of(disk)}, before {before}")
-        for report, sleeps in ((plain, False), (synchronous, True)):
-            off, on = report["runs"]
-            check(off["knobs"] == {"max_batch_time": "0"}, f"knobs: {off['knobs']}")
-            check(off["batch_wait_us"]["count"] == 0, f"slept with 0: {off['batch_wait_us']}")
-            check((on["batch_wait_us"]["count"] > 0) == sleeps, f"{on['batch_wait_us']}")
-            verdict = next(v for v in report["verdicts"] if v["about"].startswith("max_batch_time=15000,"))
-            print(verdict)
-            low, high = verdict["ci95"]
-            check(low <= verdict["effect"] <= high, f"{verdict}")
-            if not sleeps:
-                check("no effect" in verdict["text"], verdict["text"])
-                continue
-            # It sleeps with the handle open, and the commit waits for open handles.
-            check(on["commit_handles_us"]["mean"] > off["commit_handles_us"]["mean"],
-                  f"open handles: {on['commit_handles_us']}, {off['commit_handles_us']}")
-            check(0 < on["batch_wait_us"]["mean"] <= 15000 * 1.5, f"{on['batch_wait_us']}")
-
-
-def knobs_put_back():
-    """Ctrl-C puts them back at once, kill -9 leaves it to the next start."""
-    words = ("-t", "2", "-n", "30", "-L", "9", "-s", "4k", "--try", "max_batch_time=7,8", "--try",
-             "barrier=0,1", "--quiet")
-    with Folder() as folder, Disk(folder, "slow", flush="2ms") as disk:
-        before = options_of(disk)
-        for stop in (signal.SIGINT, signal.SIGKILL):
-            process = subprocess.Popen([tool(), "batch", "--dir", disk.mountpoint, *words],
-                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                       text=True)
-            wait_until(lambda: options_of(disk) != before, 30, "no knob was turned")
-            process.send_signal(stop)
-            _, err = process.communicate(timeout=60)
-            if stop == signal.SIGINT:
-                check(process.returncode == 0, f"exit {process.returncode}: {err}")
-            else:
-                check(options_of(disk) != before, "killed, and yet it put them back?")
-                time.sleep(1)
-                done = run(tool(), "batch", "--dir", disk.mountpoint, "-t", "1", "-n", "5", "-L",
-                           "1", "--quiet")
-                check("put back" in done.stderr, f"it says nothing: {done.stderr}")
-            check(options_of(disk) == before, f"options: {options_of(disk)}, before {before}")
-            left = [name for name in os.listdir(disk.mountpoint) if name != "lost+found"]
-            check(not left or stop == signal.SIGKILL, f"left behind: {left}")
-
-
 def batch_modes():
     """Ways of syncing side by side: files by the load, syncfs by ftrace, each file's wait by the
     interval."""
@@ -267,5 +202,4 @@ def batch_unseen():
                   f"{report['verdicts']}")
 
 
-CASES = [batch_factors, batch_external_journal, fsmark_rates, batch_modes, batch_unseen,
-         knob_verdicts, knobs_put_back]
+CASES = [batch_factors, batch_external_journal, fsmark_rates, batch_modes, batch_unseen]

@@ -20,6 +20,7 @@ import case_errors  # noqa: E402
 import case_fault_blocks  # noqa: E402
 import case_fault_journal  # noqa: E402
 import case_fault_modes  # noqa: E402
+import case_knobs  # noqa: E402
 import case_metadata  # noqa: E402
 import case_osync  # noqa: E402
 import case_powercut  # noqa: E402
@@ -30,8 +31,8 @@ from lab import SKIPPED, Failure, Skip, require  # noqa: E402
 ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes, case_fault_blocks)
         for case in module.CASES}
 CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors, case_batch,
-                                            case_metadata, case_powercut, case_osync, case_dio,
-                                            case_programs)
+                                            case_knobs, case_metadata, case_powercut, case_osync,
+                                            case_dio, case_programs)
          for case in module.CASES} | ROWS
 # One row for each kind of chain: scripts/test has no time for all of them.
 SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung", "begun_before",

@@ -166,11 +166,18 @@ std::string without(const std::string& options, std::string_view name) {
   return kept;
 }
 
-void mount_anew(const Device& device, const KnobSpec& spec, const std::string& value) {
-  std::vector<Mount> mounts = current_mounts();
-  Mount mount = mount_at(mounts, device);
-  std::string options = without(mount.options, spec.name);
-  if (spec.kind == Kind::kMountAnew) options += "," + option_text(spec, value);
+void turn_feature(const KnobSpec& spec, const std::string& value, const std::string& source) {
+  need_command({"tune2fs", "-O", (value == "1" ? "" : "^") + std::string(spec.name), source});
+}
+
+// `before`: the mount before any knob was turned, whose options it gets again. Those of the present
+// one may be others: data=journal turns dioread_nolock off, too.
+void mount_anew(const Device& device, const KnobSpec& spec, const std::string& value,
+                const Mount& before, bool restoring) {
+  std::string options = before.options;
+  if (spec.kind == Kind::kMountAnew && !restoring) {
+    options = without(options, spec.name) + "," + option_text(spec, value);
+  }
   if (umount(device.mountpoint.c_str()) != 0) {
     throw failed_error("{} has to be unmounted to change {}: {}", device.mountpoint, spec.name,
                        std::strerror(errno));
@@ -178,22 +185,23 @@ void mount_anew(const Device& device, const KnobSpec& spec, const std::string& v
   std::string failure;
   if (spec.kind == Kind::kFeature) {
     try {
-      need_command({"tune2fs", "-O", value == "1" ? "fast_commit" : "^fast_commit", mount.source});
+      turn_feature(spec, value, before.source);
     } catch (const Error& error) {
       failure = error.what();
     }
   }
   try {
-    mount_with(device, mount.source.c_str(), options);
+    mount_with(device, before.source.c_str(), options);
   } catch (const Error& error) {
     // As it was, rather than not at all.
-    mount_with(device, mount.source.c_str(), mount.options);
+    mount_with(device, before.source.c_str(), before.options);
     throw;
   }
   if (!failure.empty()) throw failed_error("{}", failure);
 }
 
-void set_knob(const Device& device, const KnobSpec& spec, const std::string& value) {
+void set_knob(const Device& device, const KnobSpec& spec, const std::string& value,
+              const Mount& before, bool restoring) {
   switch (spec.kind) {
     case Kind::kNumberOption:
     case Kind::kFlagOption:
@@ -201,7 +209,7 @@ void set_knob(const Device& device, const KnobSpec& spec, const std::string& val
       return;
     case Kind::kMountAnew:
     case Kind::kFeature:
-      mount_anew(device, spec, value);
+      mount_anew(device, spec, value, before, restoring);
       return;
     case Kind::kQueue: {
       std::string path = queue_path(device, spec.name);
@@ -213,6 +221,21 @@ void set_knob(const Device& device, const KnobSpec& spec, const std::string& val
       return;
     }
   }
+}
+
+bool is_mounted(const Device& device) {
+  std::vector<Mount> mounts = current_mounts();
+  return std::any_of(mounts.begin(), mounts.end(),
+                     [&](const Mount& mount) { return mount.mountpoint == device.mountpoint; });
+}
+
+// A run was killed between unmounting and mounting.
+void mount_as_before(const Device& device, const nlohmann::json& knobs, const Mount& before) {
+  for (const nlohmann::json& knob : knobs) {
+    const KnobSpec& spec = spec_of(knob.at(0).get<std::string>());
+    if (spec.kind == Kind::kFeature) turn_feature(spec, knob.at(1), before.source);
+  }
+  mount_with(device, before.source.c_str(), before.options);
 }
 
 Device device_from(const nlohmann::json& state) {
@@ -283,6 +306,7 @@ void Knobs::remember(const std::string& name) {
   for (const auto& [known, value] : before_) {
     if (known == name) return;
   }
+  if (before_.empty()) mount_ = mount_at(current_mounts(), device_);
   before_.emplace_back(name, current_value(device_, spec_of(name)));
   std::error_code ignored;
   std::filesystem::create_directories(kStateFolder, ignored);
@@ -292,24 +316,38 @@ void Knobs::remember(const std::string& name) {
       throw failed_error("{} cannot be written: {}", state_path_, std::strerror(errno));
     }
   }
-  std::string text = nlohmann::json{
-      {"mountpoint", device_.mountpoint},
-      {"fs", device_.fs},
-      {"name", device_.name},
-      {"disk_name", device_.disk_name},
-      {"before",
-       before_}}.dump();
+  write_state(false);
+}
+
+void Knobs::write_state(bool unmounting) {
+  nlohmann::json state{
+      {"mountpoint", device_.mountpoint}, {"fs", device_.fs},        {"name", device_.name},
+      {"disk_name", device_.disk_name},   {"source", mount_.source}, {"options", mount_.options},
+      {"unmounting", unmounting},         {"before", before_}};
+  std::string text = state.dump();
+  // Over what is there, in one go: at no moment there is half of it.
+  text.resize(std::max(text.size(), state_bytes_), ' ');
+  state_bytes_ = text.size();
   if (pwrite(state_.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()) ||
       fsync(state_.get()) != 0) {
     throw failed_error("{} cannot be written: {}", state_path_, std::strerror(errno));
   }
 }
 
+// Should we be killed while it is unmounted, the next start has to know that it was we.
+void Knobs::turn(const std::string& name, const std::string& value, bool restoring) {
+  const KnobSpec& spec = spec_of(name);
+  bool unmounts = spec.kind == Kind::kMountAnew || spec.kind == Kind::kFeature;
+  if (unmounts) write_state(true);
+  set_knob(device_, spec, value, mount_, restoring);
+  if (unmounts) write_state(false);
+}
+
 void Knobs::set(const std::string& name, const std::string& value) {
   const KnobSpec& spec = spec_of(name);
   if (current_value(device_, spec) == value) return;
   remember(name);
-  set_knob(device_, spec, value);
+  turn(name, value, false);
   std::string now = current_value(device_, spec);
   if (now != value) {
     throw failed_error("{} of {} does not take {}: it is {}", name, device_.name, value, now);
@@ -319,12 +357,14 @@ void Knobs::set(const std::string& name, const std::string& value) {
 void Knobs::restore() {
   if (before_.empty()) return;
   for (auto knob = before_.rbegin(); knob != before_.rend(); ++knob) {
-    const KnobSpec& spec = spec_of(knob->first);
-    if (current_value(device_, spec) != knob->second) set_knob(device_, spec, knob->second);
+    if (current_value(device_, spec_of(knob->first)) != knob->second) {
+      turn(knob->first, knob->second, true);
+    }
   }
   before_.clear();
   unlink(state_path_.c_str());
   state_ = Fd();
+  state_bytes_ = 0;
 }
 
 std::vector<std::string> restore_leftover_knobs() {
@@ -337,9 +377,19 @@ std::vector<std::string> restore_leftover_knobs() {
       std::ifstream stream(entry.path());
       nlohmann::json state = nlohmann::json::parse(stream);
       Device device = device_from(state);
+      Mount before;
+      before.source = state.at("source");
+      before.options = state.at("options");
+      if (state.at("unmounting") && !is_mounted(device)) {
+        mount_as_before(device, state.at("before"), before);
+        lines.push_back(
+            fmt::format("{} mounted and put back as it was: a run was killed that had unmounted it",
+                        device.mountpoint));
+      }
       for (const nlohmann::json& knob : state.at("before")) {
         const KnobSpec& spec = spec_of(knob.at(0).get<std::string>());
-        set_knob(device, spec, knob.at(1).get<std::string>());
+        if (current_value(device, spec) == knob.at(1)) continue;
+        set_knob(device, spec, knob.at(1).get<std::string>(), before, true);
         lines.push_back(
             fmt::format("{} of {} put back to {}, which a run that was killed had changed",
                         spec.name, device.mountpoint, knob.at(1).get<std::string>()));

@@ -9,6 +9,7 @@
 
 #include "userspace/base/fd.h"
 #include "userspace/kernel/devices.h"
+#include "userspace/kernel/mounts.h"
 
 namespace stalltrace::kernel {
 
@@ -49,11 +50,15 @@ class Knobs {
 
  private:
   void remember(const std::string& name);
+  void write_state(bool unmounting);
+  void turn(const std::string& name, const std::string& value, bool restoring);
 
   Device device_;
+  Mount mount_;  // as it was before the first was turned
   std::vector<std::pair<std::string, std::string>> before_;  // knob, value
   std::string state_path_;
   Fd state_;  // locked while this process lives
+  size_t state_bytes_ = 0;
 };
 
 // Puts back what runs that were killed have left changed; a line of text for each.
