@@ -44,6 +44,14 @@ double files_per_sync(const Tally& run, const Tally& reference) {
   return of(reference) > 0 ? of(run) / of(reference) : 1;
 }
 
+// "" where each file has a sync call of its own, as in the reference.
+std::string files_per_sync_text(const Rung& rung, const Rung& reference) {
+  if (rung.sum().unseen.syncs) return "";
+  double per_sync = files_per_sync(rung.sum(), reference.sum());
+  if (per_sync >= 0.95 && per_sync <= 1.05) return "";
+  return fmt::format("x{:.2f} by files per sync call, ", per_sync);
+}
+
 std::string interval(const Effect& effect) {
   if (!effect.low) return "one loop only: no interval";
   return fmt::format("95 % interval {:.3g} to {:.3g}", *effect.low, *effect.high);
@@ -74,10 +82,7 @@ Verdict gain_verdict(const Rung& rung, const Rung& first) {
           ? fmt::format("x{:.2f} by shared commits, x{:.2f} by commits a second; no flush to share",
                         gain.without_flush->commit_sharing, gain.without_flush->commit_rate)
           : gain.missing;
-  double per_sync = rung.sum().unseen.syncs ? 1 : files_per_sync(rung.sum(), first.sum());
-  if (per_sync < 0.95 || per_sync > 1.05) {
-    because = fmt::format("x{:.2f} by files per sync call, ", per_sync) + because;
-  }
+  because = files_per_sync_text(rung, first) + because;
   switch (finding_of(verdict.effect)) {
     case Finding::kMore:
       verdict.text =
@@ -207,19 +212,17 @@ Verdict ladder_verdict(const Rung& best, const Rung& first) {
 std::vector<Verdict> flushless_verdicts(const Rung& best, const Rung& first, const Gain& gain) {
   Verdict device;
   device.about = "batching" + under(first);
-  device.text = "no flush to share: there is none to win from the device (" + gain.missing + ")";
+  device.text = "no flush to share, so there is none to win from the device: " + gain.missing;
   Verdict software;
   software.about = "commits shared" + under(first);
   software.effect = effect_of(commit_sharing(best), commit_sharing(first));
   Effect rate = effect_of(work_rates(best), work_rates(first));
-  std::string times = finding_of(rate) == Finding::kMore
-                          ? more_files(best, first, rate) + fmt::format(" ({})", interval(rate))
-                          : fmt::format("{} ({})", kNoGain, interval(rate));
+  std::string times = finding_of(rate) == Finding::kMore ? more_files(best, first, rate) : kNoGain;
   software.text = fmt::format(
-      "{}: {:.2f} times as many syncs per commit ({}), x{:.2f} as many commits a second. What they "
-      "share is the commit's own time: {} of writes, wake-ups and CPUs",
-      times, software.effect.ratio, interval(software.effect), gain.without_flush->commit_rate,
-      mean_time(first.sum().commit_ns));
+      "{} ({}): {}x{:.2f} by shared commits ({}), x{:.2f} by commits a second. A commit takes {} "
+      "there, of writes, wake-ups and CPUs",
+      times, interval(rate), files_per_sync_text(best, first), software.effect.ratio,
+      interval(software.effect), gain.without_flush->commit_rate, mean_time(first.sum().commit_ns));
   return {device, software};
 }
 

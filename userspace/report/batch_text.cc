@@ -24,10 +24,6 @@ std::string or_none(const std::optional<double>& value) {
   return value ? number(*value) : "-";
 }
 
-std::string times_or_none(const std::optional<double>& value) {
-  return value ? fmt::format("x{:.2f}", *value) : "-";
-}
-
 std::string time_of(const model::Dist& dist, uint64_t ns) {
   return dist.count > 0 ? format_time(ns) : "-";
 }
@@ -72,40 +68,37 @@ std::vector<report::Column> beginning() {
 void print_gains(Page& page, const std::vector<Row>& rows) {
   page.title("What more threads gain, and by what: gain = commits x flushes x rate");
   std::vector<report::Column> columns = beginning();
-  for (const char* title : {"files/s", "syncs/s", "gain", "shared commits", "shared flushes"}) {
+  for (const char* title : {"files/s", "syncs/s", "gain", "commits", "flushes", "rate"}) {
     columns.push_back({title});
   }
-  columns.push_back({"flush rate"});
-  columns.push_back({"commit rate"});
   bool no_flush = false;
   Table table(std::move(columns));
   for (const Row& row : rows) {
     const Rung& rung = row.rung;
-    const Tally& tally = row.tally;
-    batching::Rates rates = batching::rates_of(tally);
-    std::optional<double> commits, flushes, flush_rate, commit_rate;
+    batching::Rates rates = batching::rates_of(row.tally);
+    std::string commits = "-", flushes = "-", rate = "-";
+    auto times = [](double factor) { return fmt::format("x{:.2f}", factor); };
     if (row.gain.factors) {
-      commits = row.gain.factors->commit_sharing;
-      flushes = row.gain.factors->flush_sharing;
-      flush_rate = row.gain.factors->flush_rate;
+      commits = times(row.gain.factors->commit_sharing);
+      flushes = times(row.gain.factors->flush_sharing);
+      rate = times(row.gain.factors->flush_rate);
     } else if (row.gain.without_flush) {
-      commits = row.gain.without_flush->commit_sharing;
-      commit_rate = row.gain.without_flush->commit_rate;
+      no_flush = true;
+      commits = times(row.gain.without_flush->commit_sharing);
+      flushes = "none";
+      rate = times(row.gain.without_flush->commit_rate);
     }
-    no_flush = no_flush || commit_rate;
     table.row({rung.device, rung.setting, fmt::to_string(rung.threads), number(rates.files_per_s),
-               or_none(rates.syncs_per_s), times_or_none(row.gain.of_syncs), times_or_none(commits),
-               commit_rate ? "none" : times_or_none(flushes),
-               commit_rate ? "" : times_or_none(flush_rate),
-               commit_rate ? times_or_none(commit_rate) : ""});
+               or_none(rates.syncs_per_s), row.gain.of_syncs ? times(*row.gain.of_syncs) : "-",
+               commits, flushes, rate});
   }
   table.print(page);
-  if (no_flush) {
-    page.wrapped(2, 2,
-                 {{"none: the device executed no flush, so there was none to share: gain = shared "
-                   "commits x commit rate.",
-                   Ink::kDim}});
-  }
+  page.wrapped(
+      2, 2,
+      {{std::string("commits: by sharing them; flushes: by sharing those; rate: by more of "
+                    "them a second.") +
+            (no_flush ? " none: the device executed no flush; the rate is that of commits." : ""),
+        Ink::kDim}});
 }
 
 void print_sharing(Page& page, const std::vector<Row>& rows) {
