@@ -13,8 +13,17 @@ device=$(stalltrace disk create smoke --size 256m --flush 10ms --schedule /tmp/s
   exit 1
 mkfs.ext4 -q -E lazy_itable_init=0,lazy_journal_init=0 "$device" || exit 1
 mount -t ext4 "$device" /mnt || exit 1
-stalltrace run chunk-server --dir /mnt --jobs 2 --iodepth 4 --bs 16k --size 8m --runtime 12s --json /out/report.json ||
-  status=$?
+# The kernel's own count of commits, all along: /proc/uptime is the report's clock.
+while sleep 0.2; do
+  read -r now _ </proc/uptime
+  read -r commits _ <"/proc/fs/jbd2/${device##*/}-8/info"
+  echo "$now $commits"
+done >/out/commits &
+counter=$!
+stalltrace run chunk-server --dir /mnt --jobs 2 --iodepth 4 --bs 16k --size 8m --runtime 12s --json /out/report.json \
+  --ops-log /out/ops.csv --ops-log-floor 0 || status=$?
+sleep 0.5
+kill $counter
 umount /mnt
 stalltrace disk destroy smoke || status=1
 exit $status
