@@ -92,6 +92,7 @@ struct task_state {
 
 	u64 ran_at_out_ns; /* se.sum_exec_runtime when the sleep under way began */
 	u64 delay_at_out_ns; /* sched_info.run_delay then */
+	u64 stopped_at_waking_ns; /* by CPU quotas so far, when it became ready to run; see quota.bpf.h */
 	u32 asleep; /* slot[slots] holds the sleep under way */
 	u32 slots;  /* finished waits gathered in slot[] */
 	struct wire_wait slot[TASK_SLOTS];

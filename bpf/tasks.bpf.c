@@ -5,6 +5,7 @@
 #include "bpf/calls.bpf.h"
 #include "bpf/dirtied.bpf.h"
 #include "bpf/journal.bpf.h"
+#include "bpf/quota.bpf.h"
 #include "bpf/waits.bpf.h"
 
 static __always_inline void mark_asleep(struct task_state *state, u32 sleep_state)
@@ -176,6 +177,8 @@ int drain(struct bpf_iter__task *ctx)
 		struct wire_wait *wait = &state->slot[cur];
 
 		wait->in_ns = now;
+		if ((wait->waking_ns || wait->flags & WAIT_PREEMPTED) && is_stopped_by_quota(task))
+			wait->flags |= WAIT_QUOTA;
 		if (!wait->waking_ns)
 			wait->waking_ns = now;
 		wait->flags |= WAIT_STILL_ASLEEP;

@@ -3,6 +3,7 @@
  * ran again, and where in the kernel it had slept. */
 #include "bpf/state.bpf.h"
 #include "bpf/interrupts.bpf.h"
+#include "bpf/quota.bpf.h"
 #include "bpf/sync.bpf.h"
 #include "bpf/waits.bpf.h"
 
@@ -87,8 +88,10 @@ static __always_inline void fall_asleep(struct task_state *state, struct task_st
 	state->asleep = 1;
 	state->ran_at_out_ns = task->se.sum_exec_runtime;
 	state->delay_at_out_ns = run_delay_ns(task);
-	if (preempted)
+	if (preempted) {
+		state->stopped_at_waking_ns = stopped_by_quota_ns(task);
 		return;
+	}
 	if (some_pass_unseen || early_stack_is_cheap(now))
 		take_stack(wait, task);
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))
@@ -136,9 +139,11 @@ static __always_inline void wake_up(struct task_state *state, struct task_struct
 	struct wire_wait *wait = &state->slot[state->slots & (TASK_SLOTS - 1)];
 	u64 took = now - wait->out_ns;
 	u64 waking;
+	bool seen;
 
 	state->asleep = 0;
 	waking = wait->waking_ns;
+	seen = waking || (wait->flags & WAIT_PREEMPTED);
 	/* The waker may come before we see the switch (it runs on another CPU). */
 	if (wait->flags & WAIT_PREEMPTED)
 		waking = wait->out_ns;
@@ -161,6 +166,9 @@ static __always_inline void wake_up(struct task_state *state, struct task_struct
 	wait->waking_ns = waking;
 	wait->in_ns = now;
 	wait->cpu = bpf_get_smp_processor_id();
+	if (seen && now - waking >= QUOTA_FLOOR_NS &&
+	    stopped_by_quota_ns(task) - state->stopped_at_waking_ns > (now - waking) / 2)
+		wait->flags |= WAIT_QUOTA;
 	name_task(&wait->ran_before, prev);
 	if (!wait->frames && !(wait->flags & WAIT_PREEMPTED))
 		take_stack(wait, task);
@@ -248,6 +256,7 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 		return 0;
 	now = bpf_ktime_get_ns();
 	wait->waking_ns = now;
+	state->stopped_at_waking_ns = stopped_by_quota_ns(task);
 	name_current(&wait->waker);
 	wait->waker_context = waker_context();
 	if (wait->waker_context == WAKER_TASK && state->sync_start_ns) {

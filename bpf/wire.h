@@ -137,6 +137,7 @@ enum wire_wait_flags {
 	WAIT_WAKER_REQUEST = 1 << 8, /* the waker was completing waker_request just then */
 	WAIT_IOWAIT = 1 << 9,       /* task_struct.in_iowait */
 	WAIT_IDLE = 1 << 10,        /* a workqueue's worker without work, until the waker gave it some */
+	WAIT_QUOTA = 1 << 11,       /* ready to run, and stopped by its cgroup's CPU quota for most of it */
 };
 
 enum wire_waker_context {

@@ -182,8 +182,22 @@ struct sched_info {
 	unsigned long long last_queued; /* sched_clock(); 0: not on a runqueue */
 };
 
+struct cfs_rq {
+	int throttle_count; /* CONFIG_CFS_BANDWIDTH: of it and those above it, how many are stopped */
+};
+
 struct sched_entity {
 	u64 sum_exec_runtime;
+	struct cfs_rq *cfs_rq; /* CONFIG_FAIR_GROUP_SCHED */
+};
+
+struct cfs_bandwidth {
+	u64 throttled_time; /* CONFIG_CFS_BANDWIDTH */
+};
+
+struct task_group {
+	struct task_group *parent;
+	struct cfs_bandwidth cfs_bandwidth;
 };
 
 struct task_struct {
@@ -196,12 +210,17 @@ struct task_struct {
 	void *journal_info;
 	struct files_struct *files;
 	struct sched_entity se;
+	struct task_group *sched_task_group; /* CONFIG_CGROUP_SCHED */
 	struct sched_info sched_info;
 	struct fs_struct *fs;
 	void *worker_private; /* of a kthread: struct kthread */
 	int exit_state;
 	int on_cpu;
 	unsigned int in_iowait : 1;
+};
+
+struct task_struct___deferred { /* 6.18 and later */
+	bool throttled;
 };
 
 struct kthread {

@@ -5,13 +5,14 @@ import re
 import time
 
 from case_chunk import chunk_server
-from fault_loads import (COLD, MemoryGroup, Named, appender, burster, cold_order, data_owner,
-                         dirtier, fill_groups, folder_maker, has, in_journal, journal_victims,
-                         overwriter, reader_with_atime, resyncer, root_is, says, small_appender,
+from fault_loads import (COLD, CpuGroup, MemoryGroup, Named, allocator, appender, burster,
+                         cold_order, data_owner, dirtier, fill_groups, folder_maker, has,
+                         in_journal, journal_victims, overwriter, quota_stops_in_kernel,
+                         reader_with_atime, resyncer, root_is, says, small_appender,
                          squeezed_maker, unlinker, written_file)
-from faults import (PYTHON, Expect, Limits, Root, Tolerance, Watch, clip, intersect, measure,
-                    row_verdict, subtract, tid_of, union)
-from lab import MS, SECOND, Disk, Failure, Folder, check, finish, run, seed, wait_until
+from faults import (PYTHON, Expect, Limits, Root, Tolerance, Watch, chains, clip, intersect,
+                    measure, row_verdict, subtract, tid_of, union)
+from lab import MS, SECOND, Disk, Failure, Folder, Skip, check, finish, run, seed, wait_until
 from device import Device
 from sources import read_ops
 
@@ -264,6 +265,55 @@ def held_handle_no_cpu():
                     tolerance=PYTHON, evidence=evidence, limits=Limits(stalls=3, seconds=0.4))
 
 
+def held_handle_quota():
+    """The task that holds a handle is in a cgroup whose CPU quota is used up (VM: Linux before 6.18,
+    which stops a task wherever it is)."""
+    if not quota_stops_in_kernel():
+        raise Skip("since Linux 6.18 a CPU quota stops a task on its way to user space only, without "
+                   "a handle: scripts/accuracy --vm runs this row on 6.1 and 6.12")
+    rng = seed()
+    with Folder() as folder, CpuGroup(rng.randint(20, 40), rng.randint(600, 1000)) as group:
+        with Disk(folder, "main", mkfs=("-g", "8192")) as disk:
+            for number in range(4):
+                written_file(disk.mountpoint, f"w{number}", 65536)
+            with Watch(folder, [disk]) as watch:
+                victims = journal_victims(watch, disk)
+                holder = watch.worker(allocator, group, f"{disk.mountpoint}/big", 1 << 30)
+                watch.trace()
+                stopped = -group.stopped_ns()
+                watch.go(20)
+                stopped += group.stopped_ns()
+
+        evidence = watch.evidence()
+        late = union([(start, end) for start, end, handle in evidence.late_handles(disk.kdev)
+                      if handle.tid == tid_of(holder)])
+        # Nothing else keeps it from a CPU for that long: there are two, and it alone is busy.
+        starved = intersect(late, union(evidence.without_cpu(tid_of(holder), 100 * MS)))
+        expect = [Expect(start, end, (Root("task.runnable", tid=tid_of(holder)),),
+                         frozenset({"journal.locked", "journal.commit"}))
+                  for start, end in starved]
+        print(f"the quota stopped its cgroup for {stopped / 1e9:.3f} s by cpu.stat, "
+              f"{measure(starved) / 1e9:.3f} s of it with a handle that others waited for")
+
+        def named(report, evidence):
+            named = Named(report, victims)
+            named.share("task.runnable of the holder", in_journal,
+                        lambda part, path: has(path, "handle", tid=tid_of(holder))
+                        and root_is(path, part, "task.runnable"), 0.97, starved, 1)
+            named.share("its CPU quota", in_journal,
+                        lambda part, path: says(path, r"CPU quota of its cgroup was used up"), 0.97,
+                        starved)
+            told = union([report.span(path[-1]) for _, _, path, _ in chains(report)
+                          if path and says(path[-1:], "CPU quota")])
+            if measure(told) > stopped + 50 * MS:
+                named.failures.append(f"a quota is told for {measure(told) / 1e9:.3f} s, by "
+                                      f"cpu.stat it was {stopped / 1e9:.3f} s")
+            return named.result()
+
+        row_verdict("held_handle_quota", watch, victims, expect=expect, named=named,
+                    tolerance=PYTHON, evidence=evidence, limits=Limits(stalls=3, seconds=2))
+
+
 def log_space():
     """A journal of 4 MiB and folders in many groups: the log is full, somebody checkpoints."""
     rng = seed()
@@ -427,6 +477,6 @@ def squeeze(rng, mib):
 
 
 CASES = [flush_chunk_server, flush_of_ones_own, chunk_random, ordered_data, data_by_fsync,
-         held_handle_read, held_handle_no_cpu, log_space, shared_buffer, two_faults,
+         held_handle_read, held_handle_no_cpu, held_handle_quota, log_space, shared_buffer, two_faults,
          memory_in_handle]
 NOT_YET = []

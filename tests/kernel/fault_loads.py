@@ -8,7 +8,7 @@ import time
 
 import aio
 from faults import aligned, share_named, tid_of
-from lab import SECOND, monotonic_ns, run
+from lab import SECOND, Skip, monotonic_ns, run
 
 
 def written_file(folder, name, size):
@@ -269,6 +269,58 @@ class MemoryGroup:
 
     def __exit__(self, *_):
         os.rmdir(self.path)
+
+
+class CpuGroup:
+    """A cgroup (v2) with a CPU quota."""
+
+    ROOT = "/sys/fs/cgroup"
+
+    def __init__(self, quota_ms, period_ms):
+        self.path = f"{self.ROOT}/kt-{os.getpid()}-cpu"
+        self.limit = f"{quota_ms * 1000} {period_ms * 1000}"
+
+    def __enter__(self):
+        controllers = f"{self.ROOT}/cgroup.controllers"
+        if not os.path.exists(controllers) or "cpu" not in open(controllers).read().split():
+            raise Skip(f"no cgroup v2 with the cpu controller at {self.ROOT}")
+        with open(f"{self.ROOT}/cgroup.subtree_control", "w") as target:
+            target.write("+cpu")
+        os.mkdir(self.path)
+        if not os.path.exists(f"{self.path}/cpu.max"):
+            os.rmdir(self.path)
+            raise Skip("the kernel has no CPU quotas (CONFIG_CFS_BANDWIDTH)")
+        with open(f"{self.path}/cpu.max", "w") as target:
+            target.write(self.limit)
+        return self
+
+    def join(self):
+        with open(f"{self.path}/cgroup.procs", "w") as target:
+            target.write(str(os.getpid()))
+
+    def stopped_ns(self):
+        """For how long the kernel says it has been stopped so far."""
+        with open(f"{self.path}/cpu.stat") as file:
+            counts = dict(line.split() for line in file)
+        return int(counts["throttled_usec"]) * 1000
+
+    def __exit__(self, *_):
+        os.rmdir(self.path)
+
+
+def quota_stops_in_kernel():
+    """Since Linux 6.18 a task leaves the kernel before its quota stops it."""
+    release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
+    return release < (6, 18)
+
+
+def allocator(calls, group, path, size):
+    """Gives a file blocks and takes them away again, most of the time with a handle open."""
+    group.join()
+    file = calls.time("open", os.open, path, os.O_RDWR | os.O_CREAT)
+    while calls.going():
+        calls.time("fallocate", os.posix_fallocate, file, 0, size)
+        calls.time("truncate", os.ftruncate, file, 0)
 
 
 def dirtier(calls, group, path):

@@ -41,6 +41,10 @@ __all__ = ["PYTHON", "Expect", "Limits", "Root", "Watch", "aligned", "chains", "
 PYTHON = Tolerance(ns=1 * MS, noisy_share=0.02, clock_gap=2 * MS, preempted_ns=100 * MS,
                    noise_ns=20 * MS)
 
+# In a guest of scripts/vm, whose CPUs are emulated (KT_EMULATED).
+EMULATED = Tolerance(ns=5 * MS, noisy_share=0.1, clock_gap=10 * MS, preempted_ns=500 * MS,
+                     noise_ns=100 * MS)
+
 LOG_FLOOR = 1 * MS
 SETTLE = 0.3  # between the fault's plan and the first call
 
@@ -244,6 +248,8 @@ def row_verdict(name, watch, victims, *, report="report.json", expect=(), rules=
     `pauses(evidence)` is tid -> when that thread slept on purpose.
     """
     limits = limits or Limits()
+    if os.environ.get("KT_EMULATED"):
+        tolerance = EMULATED
     value = report_value or report_of(watch.folder, report)
     evidence = evidence or watch.evidence()
     failures = []
@@ -256,8 +262,11 @@ def row_verdict(name, watch, victims, *, report="report.json", expect=(), rules=
     failures += failures_of(score, limits)
     failures += sums_of(value)[:5]
     # Parts beyond what one call can keep are told as unexplained, and score so.
+    allowed = {"folded_parts"}
+    if "-rt-" in os.uname().release:
+        allowed.add("missed_probes")  # PREEMPT_RT skips a probe now and then; the report says so
     lost = {key: count for key, count in value.json["loss"].items()
-            if count and key != "folded_parts"}
+            if count and key not in allowed}
     if lost:
         failures.append(f"the report lost {lost}")
     if completeness:

@@ -37,7 +37,12 @@ CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors,
 # One row for each kind of chain: scripts/test has no time for all of them.
 SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung", "begun_before",
          "extending_aio", "fs_frozen_before", "queue_depth", "blkio_limit")
-NEEDS = {"decoy": ("fio",), "foreign": ("fio", "ioping"), "dio_fio": ("fio",), "dio_fio_full": ("fio",)}
+# Rows for kernels of scripts/vm: what does not happen on 6.18, what needs modules, and locks that
+# are rt_mutexes.
+VM_ONLY = {"held_handle_quota": ("6.1", "6.12"), "mapped_devices": ("6.1", "6.12")}
+VM_ROWS = VM_ONLY | {"extending_aio": ("6.12-rt",)}
+NEEDS = {"decoy": ("fio",), "foreign": ("fio", "ioping"), "dio_fio": ("fio",),
+         "dio_fio_full": ("fio",)}
 
 
 def run_case(name):
@@ -60,7 +65,10 @@ def run_case(name):
 
 
 def main(arguments):
-    lists = {"--list": CASES, "--rows": ROWS, "--short-rows": SHORT}
+    lists = {"--list": CASES, "--rows": [name for name in ROWS if name not in VM_ONLY],
+             "--short-rows": SHORT,
+             "--vm-rows": [f"{name} {kernel}" for name, kernels in VM_ROWS.items()
+                           for kernel in kernels]}
     if len(arguments) == 1 and arguments[0] in lists:
         print("\n".join(lists[arguments[0]]))
         return 0

@@ -26,6 +26,13 @@ def mount_tracefs():
         subprocess.run(["mount", "-t", "tracefs", "tracefs", TRACEFS], check=True)
 
 
+def affordable_kib(kib_per_cpu, cpus=os.cpu_count()):
+    """A trace buffer takes its memory at once: in a small guest it has to be smaller."""
+    with open("/proc/meminfo") as file:
+        total = int(file.readline().split()[1])
+    return min(kib_per_cpu, total // (20 * cpus))
+
+
 def monotonic_ns():
     return time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 
@@ -89,6 +96,7 @@ class Recorder:
     def __init__(self, name, path, devices, calls=(), kib_per_cpu=192 * 1024, stacks=False):
         mount_tracefs()
         self.path = path
+        kib_per_cpu = affordable_kib(kib_per_cpu)
         self.instances = []
         self.stacks = None
         try:

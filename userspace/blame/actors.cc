@@ -40,7 +40,9 @@ CauseKind kind_for(RootKind root) {
 
 }  // namespace
 
-Cause Explainer::runnable(const TaskName& task, const TaskName& ran, Span span) const {
+Cause Explainer::runnable(const model::Wait& wait, Span span) const {
+  TaskName task = task_name(wait.task);
+  TaskName ran = ran_meanwhile(wait, span);
   Cause cause;
   cause.kind = CauseKind::kTask;
   cause.id = std::to_string(task.tid);
@@ -50,6 +52,14 @@ Cause Explainer::runnable(const TaskName& task, const TaskName& ran, Span span) 
   cause.text = ran.tid != 0
                    ? fmt::format("{} waited for a CPU, where {} ran", text_of(task), text_of(ran))
                    : fmt::format("{} waited for a CPU", text_of(task));
+  if (wait.has(wire::WAIT_QUOTA)) {
+    cause.text = fmt::format("{} was ready to run, but the CPU quota of its cgroup was used up",
+                             text_of(task));
+    cause.evidence.emplace_back(
+        "the scheduler counts its cgroup as stopped by the quota (cpu.max) for most of that time");
+    cause.evidence.push_back(ran.tid != 0 ? fmt::format("{} ran on its CPU meanwhile", text_of(ran))
+                                          : "no other task had its CPU for most of that time");
+  }
   cause.root = {RootKind::kTaskRunnable, 0, ran, span.ns(), Sure::kMeasured};
   return cause;
 }
@@ -165,8 +175,7 @@ Causes Explainer::timeline(const TaskName& task, Span span, const Trail& trail) 
                                                  kernel::name_of(class_of(wait)), where(wait)));
       return causes;
     });
-    tiling.put(wait.runnable(),
-               [&](Span piece) { return runnable(task, ran_meanwhile(wait, piece), piece); });
+    tiling.put(wait.runnable(), [&](Span piece) { return runnable(wait, piece); });
   }
   bool watched = is_watched(task, span);
   if (uint32_t dev = trace_.journal_of(task.tid); dev != 0) {

@@ -165,7 +165,7 @@ Causes Explainer::explain_on_purpose(const model::Wait& wait, Span span, const T
 }
 
 Causes Explainer::explain_cpu_wait(const model::Wait& wait, Span span, const Trail&) {
-  return one(runnable(task_name(wait.task), ran_meanwhile(wait, span), span));
+  return one(runnable(wait, span));
 }
 
 // Waits that a completing request ends, or a task that does the rest of the work after it.

@@ -334,9 +334,7 @@ void Explainer::put_flushes(Tiling& tiling, const DeviceWait& wait) {
       TaskName issuer = task_name(flush->event.issuer);
       if (issuer.tid != 0 && issuer.tid != wait.tid) {
         for (const model::Wait& its : trace_.waits_of(issuer.tid, queued)) {
-          tiling.put(its.runnable().clip(queued), [&](Span piece) {
-            return runnable(issuer, ran_meanwhile(its, piece), piece);
-          });
+          tiling.put(its.runnable().clip(queued), [&](Span piece) { return runnable(its, piece); });
         }
       }
       // Only while another flush was in the device was that the queue; else it was the worker.
@@ -386,7 +384,7 @@ void Explainer::put_submitter(Tiling& tiling, const wire::wire_request_times& re
   if (request.submitter == 0 || is_queue_full(request.disk, queued)) return;
   for (const model::Wait& wait : trace_.waits_of(request.submitter, queued)) {
     tiling.put(wait.runnable().clip(queued), [&](Span piece) {
-      Cause cause = runnable(task_name(wait.task), ran_meanwhile(wait, piece), piece);
+      Cause cause = runnable(wait, piece);
       cause.evidence.push_back(
           fmt::format("it had a {} to send, and the queue had room", request_text(request)));
       return cause;

@@ -113,7 +113,8 @@ class Explainer {
   // What a task did: its waits explained, running in between.
   Causes timeline(const TaskName& task, Span span, const Trail& trail);
   Causes fold_short(const TaskName& task, Span span, Causes causes) const;
-  Cause runnable(const TaskName& task, const TaskName& ran, Span span) const;
+  // A piece of a wait for a CPU.
+  Cause runnable(const model::Wait& wait, Span span) const;
   // What ran while `task` waited for a CPU; no task if that was not seen.
   [[nodiscard]] TaskName ran_instead_of(const TaskName& task, Span span) const;
   // Of a wait for a CPU: who had that CPU for most of `span`.

@@ -67,10 +67,11 @@ std::vector<Part> Explainer::parts_of(const model::Call& call, uint64_t& folded_
     at_ns = whole.end_ns;
     Span blocked = wait.blocked().clip(call.span);
     if (!blocked.empty()) parts.push_back(waiting_part(wait, blocked, trail));
-    Span runnable = wait.runnable().clip(call.span);
-    if (!runnable.empty()) {
-      parts.push_back(plain(WaitClass::kCpuWait, runnable, RootKind::kTaskRunnable,
-                            ran_meanwhile(wait, runnable), Sure::kMeasured));
+    Span ready = wait.runnable().clip(call.span);
+    if (!ready.empty()) {
+      parts.push_back(plain(WaitClass::kCpuWait, ready, RootKind::kTaskRunnable,
+                            ran_meanwhile(wait, ready), Sure::kMeasured));
+      if (wait.has(wire::WAIT_QUOTA)) parts.back().causes = one(runnable(wait, ready));
     }
   }
   gaps.push_back({at_ns, call.span.end_ns});

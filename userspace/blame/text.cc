@@ -88,7 +88,7 @@ std::string phrase_of(const Root& root, const model::Trace& trace) {
     case RootKind::kTaskCpu:
       return fmt::format("{}, which was running", text_of(root.task));
     case RootKind::kTaskRunnable:
-      return fmt::format("a CPU, where {} ran", text_of(root.task));
+      return root.task.tid != 0 ? fmt::format("a CPU, where {} ran", text_of(root.task)) : "a CPU";
     case RootKind::kReaders:
       return "readers";
     case RootKind::kUser:

@@ -88,6 +88,27 @@ TEST(Cpu, NamesWhoHadItAndNotWhoRanLast) {
   EXPECT_EQ(roots_of(only_stall(trace).roots), Lines{"task.runnable 99 50000000 measured"});
 }
 
+TEST(Cpu, AQuotaThatWasUsedUpIsNamedAndWhoeverRanMeanwhile) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(10), ms(60));
+  events.wait(kFio, ms(10), ms(10), ms(60))
+      .flags(wire::WAIT_PREEMPTED | wire::WAIT_QUOTA)
+      .ran_before({0, "swapper/0"});
+  model::Trace idle = events.trace(ms(0), ms(100));
+  Stall stall = only_stall(idle);
+  EXPECT_EQ(stall.parts.at(0).wait_class, WaitClass::kCpuWait);
+  EXPECT_EQ(roots_of(stall.roots), Lines{"task.runnable 50000000 measured"});
+  const Cause& cause = stall.parts.at(0).causes.at(0);
+  EXPECT_EQ(cause.text, "fio[4242] was ready to run, but the CPU quota of its cgroup was used up");
+  EXPECT_TRUE(has_evidence(cause, "no other task had its CPU"));
+
+  events.slice(0, kHog, ms(10), ms(59));
+  model::Trace busy = events.trace(ms(0), ms(100));
+  stall = only_stall(busy);
+  EXPECT_EQ(roots_of(stall.roots), Lines{"task.runnable 99 50000000 measured"});
+  EXPECT_TRUE(has_evidence(stall.parts.at(0).causes.at(0), "stress[99] ran on its CPU"));
+}
+
 TEST(Cpu, TimeThatTheKernelDoesNotCountIsNotTheCallsOwn) {
   Events events;
   auto& call = events.call(kFio, wire::CALL_WRITE, ms(10), ms(130));
