@@ -24,6 +24,21 @@ configure() {
   rm -f "$folder.log"
 }
 
+# vm_row KERNEL ROW SEED: a kernel test on another kernel, in scripts/vm. Status 77 where QEMU or that
+# kernel is not to be had (offline).
+vm_row() {
+  local kernel=$1 row=$2 seed=$3
+  local words=(--python --add "$root_dir/tests" --memory 2g --timeout 15m --env "KT_SEED=$seed" --env KT_EMULATED=1)
+  "$root_dir/scripts/vm" --kernel "$kernel" --fetch || {
+    echo "skipped: $row: QEMU or Linux $kernel is not to be had here (above: why)"
+    return 77
+  }
+  if [ -n "${KT_MAPPED:-}" ]; then words+=(--env "KT_MAPPED=$KT_MAPPED"); fi
+  if [ -n "${KT_KEEP:-}" ]; then words+=(--env KT_KEEP=/out --out "$KT_KEEP/$row-$kernel"); fi
+  "$root_dir/scripts/vm" --kernel "$kernel" "${words[@]}" -- \
+    python3 -B "$root_dir/tests/kernel/run.py" "$row"
+}
+
 # mount_if_missing TYPE PLACE: what some kernels' init leaves to us.
 mount_if_missing() {
   mountpoint -q "$2" || mount -t "$1" "$1" "$2" 2>/dev/null || true
