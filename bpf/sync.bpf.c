@@ -60,7 +60,7 @@ int BPF_PROG(ext4_sync_fs, struct super_block *sb, int wait)
 	struct transaction_s *wanted;
 	u32 dev;
 
-	if (!window_open || !wait)
+	if (!window_open || !sb || !wait) /* 6.12 cannot know that it is never null */
 		return 0;
 	state = current_state();
 	if (!state || (state->call != CALL_SYNC && state->call != CALL_SYNCFS))
