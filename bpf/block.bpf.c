@@ -5,6 +5,7 @@
 #include "bpf/flush.bpf.h"
 #include "bpf/async.bpf.h"
 #include "bpf/journal.bpf.h"
+#include "bpf/mapped.bpf.h"
 #include "bpf/waits.bpf.h"
 
 /* blk-throttle hands a bio that it held back to the block layer from a kernel worker. */
@@ -106,6 +107,7 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	if (!window_open)
 		return 0;
 	async_bio_queued(bio);
+	mapped_bio_queued(bio);
 	know_worker(bio);
 	if (is_released_by_throttle()) {
 		u32 disk = bio_disk(bio);
@@ -141,6 +143,15 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 				commit->record_ns = entry->queued_ns;
 		}
 	}
+	return 0;
+}
+
+/* Attached where a mapped device is traced. */
+SEC("tp_btf/block_bio_complete")
+int BPF_PROG(block_bio_complete, struct request_queue *queue, struct bio *bio)
+{
+	if (window_open)
+		mapped_bio_completed(bio);
 	return 0;
 }
 

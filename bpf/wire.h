@@ -499,7 +499,9 @@ struct wire_config {
 	u64 flush_data_end_io; /* address of mq_flush_data_end_io, 0: unknown */
 	u64 throttle_work;    /* address of blk_throtl_dispatch_work_fn, 0: unknown */
 	u32 own_tgid;
+	u32 maps;             /* a device that only maps (dm, md) is traced */
 	u32 surveyed;         /* of survey_fd[] */
+	u32 pad;
 	u32 survey_fd[WIRE_SURVEYED]; /* our own file descriptors of disks and mount points */
 	struct wire_syscall_rule rules[WIRE_SYSCALLS]; /* by number */
 };
@@ -529,7 +531,7 @@ WIRE_ASSERT(sizeof(struct wire_handle) == 8 + 24 + 16 + 24 + 8, "wire_handle");
 WIRE_ASSERT(sizeof(struct wire_flush_member) == 40, "wire_flush_member");
 WIRE_ASSERT(sizeof(struct wire_flush) == 8 + 8 + 24 + 24 + 32 + 16 * 40, "wire_flush");
 WIRE_ASSERT(sizeof(struct wire_request) == 8 + 48 + 24 + 8, "wire_request");
-WIRE_ASSERT(sizeof(struct wire_config) == 56 + 4 * WIRE_SURVEYED + 2 * WIRE_SYSCALLS, "wire_config");
+WIRE_ASSERT(sizeof(struct wire_config) == 64 + 4 * WIRE_SURVEYED + 2 * WIRE_SYSCALLS, "wire_config");
 WIRE_ASSERT(sizeof(struct wire_freeze) == 8 + 24 + 8 + 16, "wire_freeze");
 WIRE_ASSERT(sizeof(struct wire_throttle) == 8 + 8 + 16 + 8 + 120, "wire_throttle");
 WIRE_ASSERT(sizeof(struct wire_slice) == 8 + 24 + 16 + 8, "wire_slice");

@@ -18,6 +18,9 @@ MIB = 1024 * 1024
 # What the kernel's stacks say where the oracle's own rules are silent; btrfs' log before its
 # commits, since one function writes the superblocks of both.
 STACKS = [
+    # PREEMPT_RT: an inode's lock is an rt_mutex with a count of readers.
+    ("__rwbase_read_lock", "", "lock.inode"),
+    ("rwbase_write_lock", "", "lock.inode"),
     ("blk_mq_get_tag", "", "block.tag"),
     ("rq_qos_wait", "", "block.wbt"),
     ("__bio_queue_enter", "", "block.frozen"),

@@ -266,11 +266,11 @@ def held_handle_no_cpu():
 
 
 def held_handle_quota():
-    """The task that holds a handle is in a cgroup whose CPU quota is used up (VM: Linux before 6.18,
-    which stops a task wherever it is)."""
+    """The task that holds a handle is in a cgroup whose CPU quota is used up (VM: Linux before
+    6.18, which stops a task wherever it is)."""
     if not quota_stops_in_kernel():
-        raise Skip("since Linux 6.18 a CPU quota stops a task on its way to user space only, without "
-                   "a handle: scripts/accuracy --vm runs this row on 6.1 and 6.12")
+        raise Skip("since Linux 6.18 a CPU quota stops a task on its way to user space only, "
+                   "without a handle: scripts/accuracy --vm runs this row on 6.1 and 6.12")
     rng = seed()
     with Folder() as folder, CpuGroup(rng.randint(20, 40), rng.randint(600, 1000)) as group:
         with Disk(folder, "main", mkfs=("-g", "8192")) as disk:
@@ -477,6 +477,6 @@ def squeeze(rng, mib):
 
 
 CASES = [flush_chunk_server, flush_of_ones_own, chunk_random, ordered_data, data_by_fsync,
-         held_handle_read, held_handle_no_cpu, held_handle_quota, log_space, shared_buffer, two_faults,
-         memory_in_handle]
+         held_handle_read, held_handle_no_cpu, held_handle_quota, log_space, shared_buffer,
+         two_faults, memory_in_handle]
 NOT_YET = []

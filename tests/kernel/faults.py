@@ -241,10 +241,12 @@ def aligned(size, byte=b"x"):
 
 
 def row_verdict(name, watch, victims, *, report="report.json", expect=(), rules=(), named=None,
-                related=None, alias=None, pauses=None, limits=None, completeness=True,
+                related=None, journals=None, alias=None, pauses=None, limits=None,
+                completeness=True,
                 evidence=None, report_value=None, tolerance=None):
     """Prints the row's line and raises Failure where it does not hold. `named(report, evidence)`
-    returns (text, failures) about what this row wants to be named; `related` is kdev -> kdevs;
+    returns (text, failures) about what this row wants to be named; `related` is kdev -> kdevs,
+    `journals` kdev of a stall -> kdev of its file system, where that is mapped onto the disk;
     `pauses(evidence)` is tid -> when that thread slept on purpose.
     """
     limits = limits or Limits()
@@ -257,7 +259,7 @@ def row_verdict(name, watch, victims, *, report="report.json", expect=(), rules=
     tids = {tid_of(victim) for victim in victims}
     truth = {disk.kdev: disk.truth() for disk in watch.disks}
     judge = RowJudge(value, evidence, tids, expect, rules, related, truth, alias,
-                     pauses(evidence) if pauses else None)
+                     pauses(evidence) if pauses else None, journals)
     score = judge.judge()
     failures += failures_of(score, limits)
     failures += sums_of(value)[:5]

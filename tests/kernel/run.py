@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Runs cases of the kernel tests: run.py CASE [CASE ...]. --list names them all, --rows the fault
-rows (scripts/accuracy runs those), --short-rows the ones of them that scripts/test runs.
+rows (scripts/accuracy runs those), --short-rows the ones of them that scripts/test runs, --vm-rows
+those that run on another kernel, with the kernels to run them on (scripts/accuracy --vm).
 
 STALLTRACE names the tool's binary. KT_SEED repeats a run's faults, KT_KEEP is a folder in which
 traces, logs and reports are kept. Exit status: 0 passed, 1 failed, 77 skipped.
@@ -19,6 +20,7 @@ import case_dio  # noqa: E402
 import case_errors  # noqa: E402
 import case_fault_blocks  # noqa: E402
 import case_fault_journal  # noqa: E402
+import case_fault_mapped  # noqa: E402
 import case_fault_modes  # noqa: E402
 import case_knobs  # noqa: E402
 import case_metadata  # noqa: E402
@@ -28,7 +30,8 @@ import case_programs  # noqa: E402
 import case_trace  # noqa: E402
 from lab import SKIPPED, Failure, Skip, require  # noqa: E402
 
-ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes, case_fault_blocks)
+ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes, case_fault_blocks,
+                                               case_fault_mapped)
         for case in module.CASES}
 CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors, case_batch,
                                             case_knobs, case_metadata, case_powercut, case_osync,

@@ -79,13 +79,14 @@ class RowJudge:
     """`related` says for a stall's device which devices it may truly have waited for."""
 
     def __init__(self, report, evidence, victims, expect=(), rules=(), related=None, truth=None,
-                 class_alias=None, pauses=None):
+                 class_alias=None, pauses=None, journals=None):
         self.report = report
         self.evidence = evidence
         self.victims = set(victims)
         self.expect = list(expect)
         self.rules = list(rules)
         self.related = related or {}
+        self.journals = journals or {}  # a stall's device -> its file system's, if that is another
         self.pauses = pauses or {}  # tid -> when it slept on purpose, for its own timer
         self.alias = class_alias or {}  # class by the evidence -> classes that say the same here
         self.devices = {dev: Device(settle_unfinished(requests, (truth or {}).get(dev, [])))
@@ -97,7 +98,7 @@ class RowJudge:
 
     def true_classes(self, stall, start, end):
         """class -> time in [start, end) when it is true; None: the judge does not know."""
-        tid, dev = stall["tid"], self.dev_of(stall)
+        tid, dev = stall["tid"], self.journal_of(stall)
         found = {}
         locked = union(self.evidence.locked(dev))
 
@@ -192,6 +193,10 @@ class RowJudge:
     def dev_of(self, stall):
         return kdev(stall["dev"]) if stall.get("dev") else None
 
+    def journal_of(self, stall):
+        dev = self.dev_of(stall)
+        return self.journals.get(dev, dev)
+
     def devices_of(self, stall):
         dev = self.dev_of(stall)
         return self.related.get(dev, {dev})
@@ -213,7 +218,7 @@ class RowJudge:
             rest = subtract(rest, here)
         by_default = self.by_default(leaf, stall, start, end)
         if leaf.cause in DEVICE_CAUSES:
-            by_default = subtract(by_default, self.not_a_device(self.dev_of(stall), classes))
+            by_default = subtract(by_default, self.not_a_device(self.journal_of(stall), classes))
         return union(true, intersect(by_default, rest))
 
     # ---- score

@@ -165,7 +165,7 @@ Causes Explainer::timeline(const TaskName& task, Span span, const Trail& trail) 
     return one(
         unexplained(span, fmt::format("{}: the chain is too long to follow", text_of(task))));
   }
-  Trail here{&trail, task, trail.depth + 1, trail.disk};
+  Trail here{&trail, task, trail.depth + 1, trail.dev};
   Tiling tiling(span);
   for (const model::Wait& wait : trace_.waits_of(task.tid, span)) {
     tiling.put(wait.blocked(), [&](Span piece) {

@@ -9,7 +9,7 @@ std::vector<Root> Explainer::explain_async(const model::Async& async, Span span)
   uint64_t queued_ns = async.queued_ns != 0 ? async.queued_ns : span.end_ns;
   Span submitting = Span{span.start_ns, queued_ns}.clip(span);
   if (!submitting.empty()) {
-    Causes causes = timeline(self, submitting, Trail{nullptr, {}, 0, trace_.disk_of(async.dev)});
+    Causes causes = timeline(self, submitting, Trail{nullptr, {}, 0, async.dev});
     std::vector<Root> found;
     collect_roots(causes, Sure::kMeasured, found);
     for (Root& root : found) {
@@ -21,6 +21,7 @@ std::vector<Root> Explainer::explain_async(const model::Async& async, Span span)
   if (rest.empty()) return merge_roots(std::move(roots));
 
   DeviceWait device;
+  device.dev = async.dev;
   device.disk = trace_.disk_of(async.dev);
   uint64_t complete_ns = async.complete_ns != 0 ? async.complete_ns : span.end_ns;
   if (async.issue_ns != 0 && async.issue_ns >= queued_ns && complete_ns >= async.issue_ns) {

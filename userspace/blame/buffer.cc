@@ -73,13 +73,8 @@ Causes Explainer::explain_buffer(const model::Wait& wait, Span span, const Trail
   }
   if (writer == nullptr) return explain_io_or_waker(wait, span, trail);
 
-  DeviceWait device = device_wait(wait, false, trail.disk);
-  device.disk = trace_.disk_of(writer->event.journal_dev);
-  if (!wait.has(wire::WAIT_WAKER_REQUEST) || wait.waker_request.disk != device.disk) {
-    device.request.reset();
-  } else {
-    device.request = wait.waker_request;
-  }
+  DeviceWait device = device_wait(wait, false, trail.dev);
+  set_device(device, writer->event.journal_dev);
   Cause cause;
   cause.kind = CauseKind::kCommit;
   cause.id = std::to_string(writer->event.tid);

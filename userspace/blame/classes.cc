@@ -171,7 +171,7 @@ Causes Explainer::explain_cpu_wait(const model::Wait& wait, Span span, const Tra
 // Waits that a completing request ends, or a task that does the rest of the work after it.
 Causes Explainer::explain_io_or_waker(const model::Wait& wait, Span span, const Trail& trail) {
   Tiling tiling(span);
-  put_device(tiling, device_wait(wait, false, trail.disk));
+  put_device(tiling, device_wait(wait, false, trail.dev));
   tiling.fill([&](Span gap) { return explain_waker(wait, gap, trail); });
   return std::move(tiling).take();
 }

@@ -70,15 +70,18 @@ std::string asked_by(const Flush& flush) {
 }  // namespace
 
 uint32_t Explainer::disk_of(const model::Wait& wait) const {
-  if (uint32_t dev = trace_.journal_of(wait.task.tid); dev != 0) {
+  return trace_.disk_of(dev_of(wait));
+}
+
+uint32_t Explainer::dev_of(const model::Wait& wait) const {
+  if (uint32_t data = trace_.journal_of(wait.task.tid); data != 0) {
     const model::Commit* commit = commit_during(wait);
-    uint32_t data = trace_.disk_of(dev);
-    uint32_t log = commit != nullptr ? trace_.disk_of(commit->event.journal_dev) : data;
+    uint32_t log = commit != nullptr ? commit->event.journal_dev : data;
     // Before the record goes to an external log, the file system's own device is flushed.
     if (kernel::has_frame(trace_.frames(wait), "blkdev_issue_flush")) return data;
-    bool named = wait.has(wire::WAIT_WAKER_REQUEST) &&
-                 (wait.waker_request.disk == data || wait.waker_request.disk == log);
-    return named ? wait.waker_request.disk : log;
+    bool by_data = wait.has(wire::WAIT_WAKER_REQUEST) && is_on(data, wait.waker_request.disk) &&
+                   !is_on(log, wait.waker_request.disk);
+    return by_data ? data : log;
   }
   // Outside of a call what the kernel side notes as device is an earlier call's.
   if (!wait.has(wire::WAIT_IN_CALL) && wait.has(wire::WAIT_WAKER_REQUEST)) {
@@ -89,31 +92,35 @@ uint32_t Explainer::disk_of(const model::Wait& wait) const {
     const model::Call* call = trace_.call_of(wait);
     if (call != nullptr) dev = call->event.dev;
   }
-  if (dev != 0) return trace_.disk_of(dev);
+  if (dev != 0) return dev;
   return wait.has(wire::WAIT_WAKER_REQUEST) ? wait.waker_request.disk : 0;
 }
 
 DeviceWait Explainer::device_wait(const model::Wait& wait, bool for_flush,
-                                  uint32_t else_disk) const {
+                                  uint32_t else_dev) const {
   DeviceWait device;
   device.wait = &wait;
-  device.disk = disk_of(wait);
-  if (device.disk == 0) device.disk = else_disk;
+  uint32_t dev = dev_of(wait);
+  set_device(device, dev != 0 ? dev : else_dev);
   device.tid = wait.task.tid;
   if (trace_.journal_of(wait.task.tid) != 0) {
     const model::Commit* commit = commit_during(wait);
     if (commit != nullptr) device.commit_tid = commit->event.tid;
   }
   device.for_flush = for_flush;
-  // Mapped onto several disks: the one whose request ended the wait.
-  if (wait.has(wire::WAIT_WAKER_REQUEST) && trace_.is_below(device.disk, wait.waker_request.disk)) {
-    device.disk = wait.waker_request.disk;
-  }
-  // A completion on another disk says nothing: the waker was busy with that as well.
-  if (wait.has(wire::WAIT_WAKER_REQUEST) && wait.waker_request.disk == device.disk) {
-    device.request = wait.waker_request;
-  }
   return device;
+}
+
+void Explainer::set_device(DeviceWait& device, uint32_t dev) const {
+  const model::Wait& wait = *device.wait;
+  device.dev = dev;
+  device.disk = trace_.disk_of(dev);
+  device.request.reset();
+  // A completion on another disk says nothing: the waker was busy with that as well.
+  if (!wait.has(wire::WAIT_WAKER_REQUEST) || !is_on(dev, wait.waker_request.disk)) return;
+  // Of several disks below a mapped device the one whose request ended the wait.
+  device.disk = wait.waker_request.disk;
+  device.request = wait.waker_request;
 }
 
 Cause Explainer::flush_cause(const Flush& flush, Span span, const DeviceWait& wait, bool own,
@@ -211,6 +218,9 @@ Cause Explainer::request_cause(const wire::wire_request_times& request, Span spa
     root = RootKind::kDeviceHung;
     cause.text = fmt::format("a {} that has not completed for {}", request_text(request),
                              format_time(window_end_ns - request.issue_ns));
+  } else if (is_mapped(request.disk)) {
+    cause.text = fmt::format("a {}: {} in {} itself, not in a disk below it", request_text(request),
+                             time, trace_.device_name(request.disk));
   } else {
     cause.text = fmt::format("a {}: {} in the device", request_text(request), time);
   }
@@ -224,6 +234,15 @@ Cause Explainer::request_cause(const wire::wire_request_times& request, Span spa
 // Fills what the device explains; the rest stays free.
 void Explainer::put_device(Tiling& tiling, const DeviceWait& wait) {
   if (wait.disk == 0 || !trace_.sees_devices()) return;
+  model::Mapping mapping = trace_.mapping(wait.dev);
+  if (mapping.maps.empty()) {
+    put_disk(tiling, wait);
+  } else {
+    put_mapped(tiling, wait, mapping);
+  }
+}
+
+void Explainer::put_disk(Tiling& tiling, const DeviceWait& wait) {
   put_throttled(tiling, wait);
   put_flushes(tiling, wait);
   put_slow_requests(tiling, wait);
@@ -485,7 +504,7 @@ std::string Explainer::in_flight(uint32_t disk, uint64_t at_ns, bool writes_only
 
 Causes Explainer::explain_flush(const model::Wait& wait, Span span, const Trail& trail) {
   Tiling tiling(span);
-  put_device(tiling, device_wait(wait, true, trail.disk));
+  put_device(tiling, device_wait(wait, true, trail.dev));
   tiling.fill([&](Span gap) { return explain_waker(wait, gap, trail); });
   return std::move(tiling).take();
 }

@@ -36,7 +36,7 @@ struct Trail {
   const Trail* above = nullptr;
   TaskName task;
   int depth = 0;
-  uint32_t disk = 0;  // of the stalled call: for actors that serve whichever there is
+  uint32_t dev = 0;  // of the stalled call: for actors that serve whichever there is
 
   [[nodiscard]] const Trail* find(uint32_t tid) const {
     for (const Trail* at = this; at != nullptr; at = at->above) {
@@ -49,10 +49,11 @@ struct Trail {
 // A wait for a device.
 struct DeviceWait {
   const model::Wait* wait = nullptr;  // null: asynchronous, nobody waits
-  uint32_t disk = 0;
-  uint32_t tid = 0;                                 // whose flush would be "its own"; 0: none
-  uint32_t commit_tid = 0;                          // the same for a journal thread
-  bool for_flush = false;                           // it waits for a flush, not for data
+  uint32_t dev = 0;                   // whose blocks; may be a mapped device
+  uint32_t disk = 0;                  // executes it, as far as known: else the mapped device
+  uint32_t tid = 0;                   // whose flush would be "its own"; 0: none
+  uint32_t commit_tid = 0;            // the same for a journal thread
+  bool for_flush = false;             // it waits for a flush, not for data
   std::optional<wire::wire_request_times> request;  // that ended it
 };
 
@@ -166,8 +167,17 @@ class Explainer {
 
   // device.cc
   uint32_t disk_of(const model::Wait& wait) const;
-  DeviceWait device_wait(const model::Wait& wait, bool for_flush, uint32_t else_disk) const;
+  uint32_t dev_of(const model::Wait& wait) const;
+  void set_device(DeviceWait& device, uint32_t dev) const;
+  DeviceWait device_wait(const model::Wait& wait, bool for_flush, uint32_t else_dev) const;
   void put_device(Tiling& tiling, const DeviceWait& wait);
+  void put_disk(Tiling& tiling, const DeviceWait& wait);
+  // mapped.cc
+  void put_mapped(Tiling& tiling, const DeviceWait& wait, const model::Mapping& mapping);
+  // Is it the disk of `dev`, or one of those that a mapped device stands on?
+  [[nodiscard]] bool is_on(uint32_t dev, uint32_t disk) const;
+  [[nodiscard]] bool is_mapped(uint32_t disk) const;
+  [[nodiscard]] uint64_t longest_on(uint32_t disk, Span span) const;
   // throttle.cc
   void put_throttled(Tiling& tiling, const DeviceWait& wait) const;
   void put_other_throttled(Tiling& tiling, const DeviceWait& wait) const;

@@ -50,7 +50,7 @@ uint32_t Explainer::journal_dev(const model::Wait& wait) const {
   // A worker outside of any call: the journal on the disk whose request ended the wait.
   if (wait.has(wire::WAIT_WAKER_REQUEST)) {
     for (uint32_t dev : trace_.journals()) {
-      if (trace_.disk_of(dev) == wait.waker_request.disk) return dev;
+      if (is_on(dev, wait.waker_request.disk)) return dev;
     }
   }
   return wait.dev;

@@ -59,7 +59,7 @@ std::vector<Part> Explainer::parts_of(const model::Call& call, uint64_t& folded_
   std::vector<Part> parts;
   std::vector<Span> gaps;
   TaskName self = task_name(call.event.task);
-  Trail trail{nullptr, self, 0, trace_.disk_of(call.event.dev)};
+  Trail trail{nullptr, self, 0, call.event.dev};
   uint64_t at_ns = call.span.start_ns;
   for (const model::Wait& wait : trace_.waits_of(call.tid(), call.span)) {
     Span whole = wait.whole().clip(call.span);

@@ -38,7 +38,7 @@ std::string_view Explainer::pause_of(const model::Wait& wait) const {
 // It leaves the device time to complete what it has: while there is such, that is what lasts.
 Causes Explainer::explain_pause(const model::Wait& wait, Span span, const Trail& trail) {
   Tiling tiling(span);
-  put_device(tiling, device_wait(wait, false, trail.disk));
+  put_device(tiling, device_wait(wait, false, trail.dev));
   tiling.fill([&](Span gap) {
     TaskName task = task_name(wait.task);
     if (!trace_.sees_devices()) {
@@ -72,7 +72,7 @@ Causes Explainer::work_of(const TaskName& task, Span span, uint64_t at_ns, const
                 trail.find(task.tid) == nullptr && trail.depth < kMaxDepth;
   if (!follow) return timeline(task, span, trail);
   Tiling tiling(span);
-  Trail here{&trail, task, trail.depth + 1, trail.disk};
+  Trail here{&trail, task, trail.depth + 1, trail.dev};
   tiling.put({span.start_ns, idle->waking_ns},
              [&](Span piece) { return explain_idle(*idle, piece, here); });
   tiling.fill([&](Span gap) { return timeline(task, gap, trail); });
@@ -82,10 +82,9 @@ Causes Explainer::work_of(const TaskName& task, Span span, uint64_t at_ns, const
 Causes Explainer::explain_idle(const model::Wait& wait, Span span, const Trail& trail) {
   // Who gave it this work may have waited for what it did before: that is no cycle.
   bool mine = trail.above != nullptr && trail.task.tid == wait.task.tid;
-  Trail giver =
-      mine ? Trail{trail.above->above, trail.above->task, trail.depth, trail.disk} : trail;
+  Trail giver = mine ? Trail{trail.above->above, trail.above->task, trail.depth, trail.dev} : trail;
   Tiling tiling(span);
-  put_device(tiling, device_wait(wait, false, trail.disk));
+  put_device(tiling, device_wait(wait, false, trail.dev));
   tiling.fill([&](Span gap) { return explain_waker(wait, gap, giver); });
   Causes causes = std::move(tiling).take();
   causes.front().evidence.insert(

@@ -127,6 +127,7 @@ class Capture::Impl {
     send_leftovers({.commits = bpf_map__fd(skeleton_->maps.commits),
                     .flushes = bpf_map__fd(skeleton_->maps.flushes),
                     .requests = bpf_map__fd(skeleton_->maps.requests),
+                    .mapped_bios = bpf_map__fd(skeleton_->maps.mapped_bios),
                     .asyncs = bpf_map__fd(skeleton_->maps.asyncs),
                     .freezes = bpf_map__fd(skeleton_->maps.freezes),
                     .request_floor_ns = skeleton_->rodata->config.request_floor_ns,
@@ -194,6 +195,7 @@ class Capture::Impl {
     config.iomap_end_io = symbols.address_of("iomap_dio_bio_end_io");
     config.flush_data_end_io = symbols.address_of("mq_flush_data_end_io");
     config.throttle_work = symbols.address_of("blk_throtl_dispatch_work_fn");
+    config.maps = options_.maps ? 1 : 0;
     config.surveyed = open_places(config.survey_fd);
     for (const SyscallRule& rule : syscall_rules()) {
       config.rules[rule.number].call = static_cast<uint8_t>(rule.call);
@@ -202,12 +204,14 @@ class Capture::Impl {
     bpf_map__set_max_entries(
         skeleton_->maps.hists,
         static_cast<uint32_t>(std::max<size_t>(options_.disks.size(), 1) * wire::HIST_KINDS));
+    if (!options_.maps) bpf_map__set_max_entries(skeleton_->maps.mapped_bios, 1);
     bpf_program* program = nullptr;
     bpf_object__for_each_program(program, skeleton_->obj) {
       std::string_view name = bpf_program__name(program);
       auto found = std::find_if(hooks_.begin(), hooks_.end(),
                                 [&](const HookState& hook) { return hook.name == name; });
-      bpf_program__set_autoload(program, found != hooks_.end() && found->ok);
+      bool wanted = options_.maps || name != "block_bio_complete";
+      bpf_program__set_autoload(program, found != hooks_.end() && found->ok && wanted);
     }
   }
 

@@ -28,6 +28,7 @@ struct TracedDisk {
 
 struct CaptureOptions {
   std::vector<TracedDisk> disks;  // at most wire::WIRE_DEVICES
+  bool maps = false;              // one of the devices only maps (dm, md)
   // Mount points, or the nodes of disks without a file system: what is under way there when the
   // window opens is read from the kernel's tables. Those beyond wire::WIRE_SURVEYED are not.
   std::vector<std::string> places;

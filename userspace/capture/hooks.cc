@@ -88,6 +88,8 @@ constexpr std::array kHooks{
              "what io_uring's workers and new kernel workers wait for before they send I/O"},
     HookSpec{"block_bio_queue", "block_bio_queue", kTp, false, "",
              "who asked for a flush and how long it waited for the one before"},
+    HookSpec{"block_bio_complete", "block_bio_complete", kTp, false, "",
+             "the time that a mapped device (dm, md) takes itself"},
     HookSpec{"block_rq_issue", "block_rq_issue", kTp, false, "",
              "the device's time: waits for it end unexplained"},
     HookSpec{"block_rq_complete", "block_rq_complete", kTp, false, "",

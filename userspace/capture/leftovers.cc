@@ -43,9 +43,9 @@ void for_each_in_table(int map, Visit visit) {
   }
 }
 
-void send_requests(const LeftoverMaps& maps, const Capture::Sink& sink) {
+void send_requests(int map, const LeftoverMaps& maps, const Capture::Sink& sink) {
   for_each_in_table<wire::wire_request_entry>(
-      maps.requests, [&](uint64_t, const wire::wire_request_entry& entry) {
+      map, [&](uint64_t, const wire::wire_request_entry& entry) {
         uint64_t from = entry.start_ns != 0 ? entry.start_ns : entry.issue_ns;
         if (from > maps.now_ns || maps.now_ns - from < maps.request_floor_ns) return;
         wire::wire_request event{};
@@ -119,7 +119,8 @@ void send_leftovers(const LeftoverMaps& maps, const Capture::Sink& sink) {
     freeze.end_ns = maps.now_ns;
     send(freeze, sink);
   });
-  send_requests(maps, sink);
+  send_requests(maps.requests, maps, sink);
+  send_requests(maps.mapped_bios, maps, sink);
   send_asyncs(maps, sink);
 }
 

@@ -9,7 +9,7 @@
 namespace stalltrace::capture {
 
 struct LeftoverMaps {
-  int commits, flushes, requests, asyncs, freezes;  // map fds
+  int commits, flushes, requests, mapped_bios, asyncs, freezes;  // map fds
   uint64_t request_floor_ns;
   uint64_t threshold_ns;
   uint64_t now_ns;

@@ -253,6 +253,7 @@ void add_outside_counts(report::Report& report, const std::vector<kernel::Device
 std::vector<uint32_t> disks_of(const kernel::Device& device,
                                const std::vector<kernel::Device>& devices) {
   std::vector<uint32_t> disks{device.disk};
+  if (!device.maps.empty()) disks = device.disks_below;
   auto log = std::find_if(devices.begin(), devices.end(), [&](const kernel::Device& other) {
     return device.journal && other.kdev == *device.journal;
   });

@@ -18,10 +18,21 @@ bool is_listed(const std::vector<Device>& devices, uint32_t kdev) {
                      [&](const Device& device) { return device.kdev == kdev; });
 }
 
+// What a mapped device stands on has names, queues and flushes of its own.
+void add_with_below(std::vector<Device>& devices, const Device& device) {
+  if (is_listed(devices, device.kdev)) return;
+  devices.push_back(device);
+  for (const std::vector<uint32_t>& below : {device.maps, device.disks_below}) {
+    for (uint32_t kdev : below) {
+      if (!is_listed(devices, kdev)) devices.push_back(kernel::device_of_kdev(kdev));
+    }
+  }
+}
+
 void add_with_journal(std::vector<Device>& devices, const Device& device) {
-  if (!is_listed(devices, device.kdev)) devices.push_back(device);
+  add_with_below(devices, device);
   if (device.journal && !is_listed(devices, *device.journal)) {
-    devices.push_back(kernel::device_of_kdev(*device.journal));
+    add_with_below(devices, kernel::device_of_kdev(*device.journal));
   }
 }
 

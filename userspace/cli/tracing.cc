@@ -46,7 +46,7 @@ std::vector<capture::TracedDisk> traced_disks(const std::vector<Device>& devices
     devs.push_back(device.disk);
     devs.push_back(device.kdev);
     if (device.st_dev != 0) devs.push_back(device.st_dev);
-    for (uint32_t below : device.disks_below) by_disk[below].push_back(below);
+    devs.insert(devs.end(), device.maps.begin(), device.maps.end());
   }
   if (by_disk.size() > wire::WIRE_DEVICES) {
     throw usage_error("{} devices are too many to trace at once (at most {}): choose with --dev",
@@ -76,6 +76,8 @@ class Tracing::Impl {
         resolver_(symbols_),
         trace_(surroundings()),
         capture_({.disks = traced_disks(options_.devices),
+                  .maps = std::any_of(options_.devices.begin(), options_.devices.end(),
+                                      [](const Device& device) { return !device.maps.empty(); }),
                   .places = places(options_.devices),
                   .threshold_ns = options_.threshold_ns,
                   .disabled_hooks = options_.disabled_hooks},
@@ -202,12 +204,14 @@ class Tracing::Impl {
                   if (mount == nullptr || device_of(mount->st_dev) == nullptr) return 0U;
                   return mount->st_dev;
                 },
-            .is_below =
-                [device_of](uint32_t disk, uint32_t below) {
-                  const Device* device = device_of(disk);
-                  return device != nullptr &&
-                         std::find(device->disks_below.begin(), device->disks_below.end(), below) !=
-                             device->disks_below.end();
+            .mapping =
+                [this](uint32_t dev) {
+                  for (const Device& device : options_.devices) {
+                    if ((device.kdev == dev || device.st_dev == dev) && !device.maps.empty()) {
+                      return model::Mapping{.maps = device.maps, .disks = device.disks_below};
+                    }
+                  }
+                  return model::Mapping{};
                 },
             .has_scheduler =
                 [device_of](uint32_t disk) {

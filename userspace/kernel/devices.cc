@@ -113,8 +113,9 @@ void fill_queue(Device& device) {
 }
 
 // The disks that execute what is sent to the device of a sysfs folder: itself or its whole disk; of
-// a device that only maps (dm, md), those below it.
-void add_lowest(const fs::path& folder, std::map<uint32_t, std::string>& disks) {
+// a device that only maps (dm, md), those below it, and into `mapped` it and those between.
+void add_lowest(const fs::path& folder, std::map<uint32_t, std::string>& disks,
+                std::vector<uint32_t>& mapped) {
   std::error_code error;
   fs::path disk = fs::exists(folder / "partition", error) ? folder.parent_path() : folder;
   bool maps = false;
@@ -122,11 +123,14 @@ void add_lowest(const fs::path& folder, std::map<uint32_t, std::string>& disks) 
     fs::path below = fs::canonical(slave.path(), error);
     if (error) continue;
     maps = true;
-    add_lowest(below, disks);
+    add_lowest(below, disks, mapped);
   }
-  if (maps) return;
-  if (auto kdev = parse_kdev(first_line(disk / "dev"))) {
+  auto kdev = parse_kdev(first_line(disk / "dev"));
+  if (!kdev) return;
+  if (!maps) {
     disks[*kdev] = with_slashes(disk.filename().string());
+  } else if (std::find(mapped.begin(), mapped.end(), *kdev) == mapped.end()) {
+    mapped.push_back(*kdev);
   }
 }
 
@@ -142,11 +146,12 @@ std::optional<Device> find_device(uint32_t kdev) {
   device.name = with_slashes(folder.filename().string());
   device.disk_name = device.name;
   std::map<uint32_t, std::string> lowest;
-  add_lowest(folder, lowest);
+  add_lowest(folder, lowest, device.maps);
   if (lowest.size() == 1) {
     device.disk = lowest.begin()->first;
     device.disk_name = lowest.begin()->second;
-  } else {
+  }
+  if (!device.maps.empty()) {
     for (const auto& [disk, name] : lowest) device.disks_below.push_back(disk);
   }
   fill_queue(device);

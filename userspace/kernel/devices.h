@@ -26,7 +26,9 @@ uint32_t kdev_of_stat(uint64_t st_dev);
 struct Device {
   uint32_t disk = 0;  // kdev of the whole disk: what requests and diskstats carry. Of a mapped
                       // device (LVM, dm-crypt, md) the disk below it, if that is only one
-  std::vector<uint32_t> disks_below;  // if there are several, `disk` is the mapped device itself
+  // Of a mapped device: the disks that it sends to in the end (if there are several, `disk` is the
+  // mapped device itself), and the mapped devices from them up to it, itself last.
+  std::vector<uint32_t> disks_below, maps;
   uint32_t kdev = 0;      // kdev of the partition or mapped device that holds the file system
   uint32_t st_dev = 0;    // what the file system's inodes report; differs from kdev on btrfs
   std::string name;       // kernel name of `kdev`: "loop0", "nvme0n1p2", "dm-0"

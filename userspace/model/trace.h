@@ -18,6 +18,12 @@
 
 namespace stalltrace::model {
 
+// What a mapped device (dm, md) stands on. Its bios are requests of its own number.
+struct Mapping {
+  std::vector<uint32_t> maps;   // the mapped devices, lowest first, itself last
+  std::vector<uint32_t> disks;  // below them all
+};
+
 // What the events themselves do not tell. Every function may be left empty.
 struct Surroundings {
   StackResolver* stacks = nullptr;                       // must outlive the trace
@@ -28,10 +34,9 @@ struct Surroundings {
   // device's time explains nothing.
   bool sees_devices = true;
   std::function<uint32_t(const std::string& path)> dev_of_path;  // 0: of no traced file system
-  // `disk` is mapped onto several, and `below` is one of them.
-  std::function<bool(uint32_t disk, uint32_t below)> is_below;
-  std::function<bool(uint32_t disk)> has_scheduler;       // an I/O scheduler orders its requests
-  std::function<unsigned(uint32_t disk)> queue_depth;     // requests at once; 0 unknown
+  std::function<Mapping(uint32_t dev)> mapping;        // of a device that only maps; nothing else
+  std::function<bool(uint32_t disk)> has_scheduler;    // an I/O scheduler orders its requests
+  std::function<unsigned(uint32_t disk)> queue_depth;  // requests at once; 0 unknown
   std::function<std::string(uint32_t disk)> write_limit;  // of writeback throttling; "" unknown
 };
 
@@ -117,8 +122,8 @@ class Trace {
   [[nodiscard]] std::string device_name(uint32_t dev) const;
   [[nodiscard]] bool sees_devices() const { return surroundings_.sees_devices; }
   void set_sees_devices(bool sees) { surroundings_.sees_devices = sees; }
-  [[nodiscard]] bool is_below(uint32_t disk, uint32_t below) const {
-    return surroundings_.is_below && surroundings_.is_below(disk, below);
+  [[nodiscard]] Mapping mapping(uint32_t dev) const {
+    return surroundings_.mapping ? surroundings_.mapping(dev) : Mapping{};
   }
   [[nodiscard]] bool has_scheduler(uint32_t disk) const {
     return surroundings_.has_scheduler && surroundings_.has_scheduler(disk);

@@ -149,8 +149,10 @@ void print_summary(Page& page, const Names& names, const Report& report) {
 }  // namespace
 
 Names::Names(const Report& report, bool utf8) : start_ns_(report.start_ns), utf8_(utf8) {
-  for (const DeviceInfo& device : report.devices) {
-    for (uint32_t kdev : {device.dev, device.fs_dev}) {
+  // A disk's own name, where it is listed, comes before that of what lies on it.
+  for (uint32_t DeviceInfo::*number : {&DeviceInfo::fs_dev, &DeviceInfo::dev}) {
+    for (const DeviceInfo& device : report.devices) {
+      uint32_t kdev = device.*number;
       if (!device.name.empty()) names_.try_emplace(kdev, clean(device.name));
       if (!device.mountpoint.empty()) mountpoints_.try_emplace(kdev, clean(device.mountpoint));
     }

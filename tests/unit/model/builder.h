@@ -326,7 +326,10 @@ class Events {
   [[nodiscard]] model::Surroundings surroundings() const {
     model::Surroundings around;
     around.stacks = stacks.get();
-    around.disk_of = [](uint32_t dev) { return dev == kPart ? kDisk : dev; };
+    // Of a device mapped onto several the whole disk is itself.
+    uint32_t disk = mapping.disks.size() > 1 ? kPart : kDisk;
+    around.disk_of = [disk](uint32_t dev) { return dev == kPart ? disk : dev; };
+    around.mapping = [on = mapping](uint32_t dev) { return dev == kPart ? on : model::Mapping{}; };
     around.device_name = [](uint32_t dev) {
       return dev == kDisk ? "loop0" : dev == kDecoy ? "loop1" : "other";
     };
@@ -348,6 +351,7 @@ class Events {
     return trace;
   }
 
+  model::Mapping mapping;  // what kPart stands on, where it is not a partition
   std::unique_ptr<FakeStacks> stacks = std::make_unique<FakeStacks>();
   std::deque<wire::wire_wait> waits;
   std::deque<wire::wire_call> calls;
