@@ -68,17 +68,20 @@ def mapped_row(kind, rng):
         window = [(watch.began, watch.ended)]
         busy = dilate(union([(one.start, one.end) for one in first.truth()]), SERVER_EDGE)
         wanted = mapped.kdev if kind.in_dm else first.kdev
-        expect = []
+        evidence = watch.evidence()
+        expect, when = [], None
         if kind.in_dm:
-            # While the disk's own log says that it had nothing, it is dm that lets them wait.
+            # While the disk's driver had nothing, it is dm that lets them wait.
+            when = subtract(window, union([(one.start, one.end)
+                                           for one in evidence.trace.requests[first.kdev]]))
             expect = [Expect(start, end, (*(Root(cause, dev=mapped.kdev) for cause in DEVICE),
                                           Root("task.cpu"), Root("task.runnable")))
-                      for start, end in subtract(window, busy)]
+                      for start, end in when]
 
         def named(report, _):
             named = Named(report, victims)
             named.share("the slow device", lambda part, path: leaf(part, path)[0] in DEVICE,
-                        lambda part, path: leaf(part, path)[1] == wanted, 0.95, seconds=2)
+                        lambda part, path: leaf(part, path)[1] == wanted, 0.95, when, 2)
             blamed = union([report.span(path[-1])
                             for _, part, path, _ in chains(report, named.victims)
                             if path and leaf(part, path)[0] in DEVICE
@@ -91,7 +94,7 @@ def mapped_row(kind, rng):
 
         stall_dev = first.kdev if kind.disks == 1 else mapped.kdev
         row_verdict(f"mapped_devices {kind.name}", watch, victims, named=named, expect=expect,
-                    related={stall_dev: {*kdevs, mapped.kdev}}, journals={stall_dev: mapped.kdev},
+                    evidence=evidence, related={stall_dev: {*kdevs, mapped.kdev}}, journals={stall_dev: mapped.kdev},
                     tolerance=PYTHON, limits=Limits(right=0.95, stalls=5, seconds=3))
 
 
