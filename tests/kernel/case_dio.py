@@ -9,7 +9,7 @@ import stat
 import subprocess
 import time
 
-from case_batch import options_of
+from case_knobs import options_of
 from lab import Disk, Folder, Skip, check, run, tool, wait_until
 from sources import read_ops
 
