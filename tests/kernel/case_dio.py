@@ -91,16 +91,16 @@ def compare(folder, targets, cells, seconds, pairs, tolerance=0.1):
 
 def dio_fio():
     """Raw and ext4 columns agree with fio's for the same cells."""
-    with Folder() as folder, Disk(folder, "raw", read="1ms", write="1ms", mount=False) as raw, \
-            Disk(folder, "ext4", read="1ms", write="1ms") as ext4:
+    with Folder() as folder, Disk(folder, "raw", read="4ms", write="4ms", mount=False) as raw, \
+            Disk(folder, "ext4", read="4ms", write="4ms") as ext4:
         compare(folder, {"raw": raw.device, "ext4": f"{ext4.mountpoint}/matrix"},
                 [("randread", 4096, 4), ("mixed", 65536, 1)], 1, 2)
 
 
 def dio_fio_full():
     """All of them: scripts/soak has the time."""
-    with Folder() as folder, Disk(folder, "raw", read="1ms", write="1ms", mount=False) as raw, \
-            Disk(folder, "ext4", read="1ms", write="1ms") as ext4:
+    with Folder() as folder, Disk(folder, "raw", read="4ms", write="4ms", mount=False) as raw, \
+            Disk(folder, "ext4", read="4ms", write="4ms") as ext4:
         cells = [(test, bs << 10, threads) for bs in (4, 16, 64, 128, 1024)
                  for threads in (1, 4, 32)
                  for test in ("read", "randread", "write", "randwrite", "mixed")]
@@ -180,11 +180,11 @@ def dio_starved():
 
 def dio_remounted():
     """Both ways to mount: no effect today, said with its interval, and put back."""
-    with Folder() as folder, Disk(folder, "ext4", read="1ms", write="1ms", size="512m") as disk:
+    with Folder() as folder, Disk(folder, "ext4", read="4ms", write="4ms", size="512m") as disk:
         before = options_of(disk)
         workload, text = matrix(folder, "--target", f"ext4={disk.mountpoint}/file", "--remount",
                                 "dioread_nolock,dioread_lock", "--tests", "mixed", "--bs",
-                                "64k", "--threads", "4", "--seconds", "400ms", "--loops", "3",
+                                "64k", "--threads", "4", "--seconds", "500ms", "--loops", "3",
                                 "--size", "32m")
         print(text)
         check(options_of(disk) == before, f"options: {options_of(disk)}, before {before}")

@@ -32,10 +32,10 @@ double mean_of(const std::vector<double>& values) {
 }
 
 // Every call that is at least this long is explained. With many threads on a fast disk all of
-// their calls are long, so the bound grows with them: 10,000 calls a second are the most.
+// their calls are long, so the bound grows with them: 50,000 calls a second are the most.
 uint64_t bound_for(unsigned threads) {
-  constexpr uint64_t kPerThread_ns = 100'000;
-  return std::clamp<uint64_t>(2 * threads * kPerThread_ns, 2 * kPerThread_ns, 10'000'000);
+  constexpr uint64_t kPerThread_ns = 20'000;
+  return std::clamp<uint64_t>(2 * threads * kPerThread_ns, 5 * kPerThread_ns, 10'000'000);
 }
 
 bool is_block_device(const std::string& path) {

@@ -241,7 +241,7 @@ void add_dio_matrix_command(CLI::App& run, int& status) {
   add_output_options(*command, words->output);
   command->get_option("--threshold")
       ->description(
-          "read calls this long are looked into, in mixed cells (by the threads: 0.2 to 10 ms)")
+          "read calls this long are looked into, in mixed cells (by the threads: 0.1 to 10 ms)")
       ->default_str("");
   command->add_flag("--no-trace", words->no_trace,
                     "do not trace the mixed cells: no shares of the readers' time");
