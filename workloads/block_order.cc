@@ -3,23 +3,14 @@
 #include <algorithm>
 #include <bit>
 
+#include "workloads/random.h"
+
 namespace stalltrace::workloads {
-namespace {
-
-// The finalizer of splitmix64: every input bit changes every output bit.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31U);
-}
-
-}  // namespace
 
 BlockOrder::BlockOrder(OrderKind kind, uint64_t blocks, uint64_t seed)
     : kind_(kind),
       blocks_(blocks),
-      seed_(mix(seed)),
+      seed_(mix_bits(seed)),
       half_bits_(std::max(1U, (static_cast<unsigned>(std::bit_width(blocks - 1)) + 1) / 2)) {}
 
 // A four-round Feistel network permutes a power of four that is at least `blocks_`; results
@@ -30,7 +21,7 @@ uint64_t BlockOrder::shuffled(uint64_t position) const {
     uint64_t left = position >> half_bits_;
     uint64_t right = position & mask;
     for (uint64_t round = 0; round < 4; ++round) {
-      uint64_t next = left ^ (mix(right ^ (seed_ + mix(pass_ * 4 + round))) & mask);
+      uint64_t next = left ^ (mix_bits(right ^ (seed_ + mix_bits(pass_ * 4 + round))) & mask);
       left = right;
       right = next;
     }
@@ -41,7 +32,7 @@ uint64_t BlockOrder::shuffled(uint64_t position) const {
 
 uint64_t BlockOrder::next() {
   uint64_t position = position_++;
-  if (kind_ == OrderKind::kIndependent) return mix(seed_ ^ position) % blocks_;
+  if (kind_ == OrderKind::kIndependent) return mix_bits(seed_ ^ position) % blocks_;
   if (position_ == blocks_) position_ = 0;
   if (kind_ == OrderKind::kSequential) return position;
   uint64_t block = shuffled(position);

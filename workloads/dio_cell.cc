@@ -24,7 +24,7 @@ Fill fill_of(DioLayout layout) {
     case DioLayout::kFallocated:
       return Fill::kPreallocate;
     case DioLayout::kSparse:
-      return Fill::kSparse;
+      return Fill::kTruncate;
     case DioLayout::kWritten:
       break;
   }

@@ -30,7 +30,17 @@ class LatencyHistogram {
  public:
   void add(uint64_t ns);
   void merge(const LatencyHistogram& other);
+  void clear() { *this = {}; }
   [[nodiscard]] uint64_t count() const { return count_; }
+  [[nodiscard]] uint64_t min_ns() const { return count_ > 0 ? min_ns_ : 0; }
+  [[nodiscard]] uint64_t max_ns() const { return max_ns_; }
+  [[nodiscard]] double mean_ns() const;
+  // Of the values themselves, exact but for rounding.
+  [[nodiscard]] double deviation_ns() const;
+  // Nearest rank, `q` in 0 to 1; 0 without values.
+  [[nodiscard]] uint64_t quantile(double q) const;
+  // How many values are at least `from_ns` and below `to_ns`, to a bucket.
+  [[nodiscard]] uint64_t count_between(uint64_t from_ns, uint64_t to_ns) const;
   [[nodiscard]] Distribution distribution() const;
   // A value that stands for each bucket that is not empty, and how often.
   [[nodiscard]] std::vector<std::pair<uint64_t, uint64_t>> counts() const;
@@ -43,11 +53,11 @@ class LatencyHistogram {
 
   static size_t bucket_of(uint64_t ns);
   static uint64_t middle_of(size_t bucket);
-  [[nodiscard]] uint64_t quantile(double q) const;
 
   std::array<uint64_t, kBuckets> buckets_{};
   uint64_t count_ = 0;
   uint64_t sum_ns_ = 0;
+  __extension__ unsigned __int128 squares_ = 0;
   uint64_t min_ns_ = UINT64_MAX;
   uint64_t max_ns_ = 0;
 };

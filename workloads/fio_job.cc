@@ -1,10 +1,11 @@
 #include "workloads/fio_job.h"
 
+#include <unistd.h>
+
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
-#include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,246 +13,145 @@
 #include <utility>
 
 #include "userspace/base/error.h"
+#include "workloads/fio_keys.h"
 
 namespace stalltrace::workloads {
 namespace {
 
-std::string_view strip(std::string_view text) {
-  auto space = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
-  while (!text.empty() && space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && space(text.back())) text.remove_suffix(1);
-  return text;
+// Far more than any load that this machine could run; a file that asks for more is a mistake.
+constexpr size_t kMaxFileBytes = size_t{1} << 20U;
+constexpr size_t kMaxValueBytes = 16384;
+constexpr size_t kMaxSections = 1000;
+constexpr uint64_t kMaxThreads = 4096;
+constexpr uint64_t kMaxFiles = 100'000;
+
+bool is_global(std::string_view name) {
+  static constexpr std::string_view kGlobal = "global";
+  return std::equal(name.begin(), name.end(), kGlobal.begin(), kGlobal.end(), [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == b;
+  });
 }
 
-std::string lower(std::string_view text) {
-  std::string result;
-  for (char c : text) result += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
+// ${NAME} is the environment's; $ncpus, $pagesize and $mb_memory are the machine's. What remains
+// ($jobname) belongs to the key.
+class Variables {
+ public:
+  explicit Variables(const FioEntry& entry) : entry_(entry) {}
 
-struct Number {
-  uint64_t value;
-  std::string suffix;
-};
-
-std::optional<Number> split_number(std::string_view text) {
-  uint64_t value = 0;
-  const char* end = text.data() + text.size();
-  auto [rest, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc()) return std::nullopt;
-  return Number{value, lower({rest, static_cast<size_t>(end - rest)})};
-}
-
-std::optional<uint64_t> times(uint64_t value, uint64_t unit) {
-  uint64_t result = 0;
-  if (__builtin_mul_overflow(value, unit, &result)) return std::nullopt;
-  return result;
-}
-
-// One line of a section, with what an error message needs.
-struct Entry {
-  const std::string& file;
-  size_t line;
-  std::string key;
-  std::optional<std::string> value;  // absent: a bare key
-
-  [[nodiscard]] Error error(std::string_view what) const {
-    return usage_error("{}:{}: {}{}: {}", file, line, key, value ? "=" + *value : std::string(),
-                       what);
-  }
-  [[nodiscard]] const std::string& text() const {
-    if (!value || value->empty()) throw error("needs a value");
-    return *value;
-  }
-  [[nodiscard]] bool flag() const {
-    if (!value || *value == "1") return true;
-    if (*value == "0") return false;
-    throw error("must be 0 or 1");
-  }
-  [[nodiscard]] uint64_t size() const {
-    std::optional<uint64_t> bytes = parse_fio_size(text());
-    if (!bytes) throw error("is not one size such as 64k or 128m");
-    return *bytes;
-  }
-  [[nodiscard]] uint64_t number(uint64_t max) const {
-    std::optional<Number> number = split_number(text());
-    if (!number || !number->suffix.empty() || number->value > max) {
-      throw error(fmt::format("is not a whole number up to {}", max));
+  std::string expanded() const {
+    std::string_view text = *entry_.value;
+    std::string result;
+    while (!text.empty()) {
+      size_t dollar = text.find('$');
+      result += text.substr(0, dollar);
+      if (dollar == std::string_view::npos) break;
+      text.remove_prefix(dollar);
+      text.remove_prefix(replace(text, result));
+      if (result.size() > kMaxValueBytes) throw entry_.error("is too long");
     }
-    return number->value;
+    return result;
   }
-  [[nodiscard]] unsigned count() const { return static_cast<unsigned>(number(1'000'000'000)); }
-};
 
-// A job as far as the file has described it.
-struct Draft {
-  JobSpec job;
-  bool has_size = false;
-  bool overwrite = false;
-  size_t line = 0;
-};
-
-void set_engine(Draft& draft, const Entry& entry) {
-  static constexpr std::array<Engine, 4> kEngines{Engine::kLibaio, Engine::kIoUring, Engine::kSync,
-                                                  Engine::kPsync};
-  for (Engine engine : kEngines) {
-    if (engine_name(engine) == entry.text()) {
-      draft.job.engine = engine;
-      return;
+ private:
+  // Appends what stands for the variable at the beginning of `text`; how much of it that was.
+  size_t replace(std::string_view text, std::string& result) const {
+    if (text.starts_with("${")) {
+      size_t end = text.find('}');
+      if (end == std::string_view::npos) throw entry_.error("a variable without its '}'");
+      std::string name(text.substr(2, end - 2));
+      const char* value = std::getenv(name.c_str());
+      if (value == nullptr) {
+        throw entry_.error(fmt::format("the variable {} is not set in the environment", name));
+      }
+      result += value;
+      return end + 1;
     }
-  }
-  throw entry.error("this engine is not built in (libaio, io_uring, sync and psync are)");
-}
-
-void set_pattern(Draft& draft, const Entry& entry) {
-  static constexpr std::array<std::pair<std::string_view, Pattern>, 7> kPatterns{
-      {{"read", Pattern::kRead},
-       {"write", Pattern::kWrite},
-       {"randread", Pattern::kRandRead},
-       {"randwrite", Pattern::kRandWrite},
-       {"rw", Pattern::kReadWrite},
-       {"readwrite", Pattern::kReadWrite},
-       {"randrw", Pattern::kRandReadWrite}}};
-  for (const auto& [name, pattern] : kPatterns) {
-    if (name == entry.text()) {
-      draft.job.pattern = pattern;
-      return;
+    for (const auto& [word, number] :
+         {std::pair{"$ncpus", sysconf(_SC_NPROCESSORS_ONLN)},
+          std::pair{"$pagesize", sysconf(_SC_PAGESIZE)},
+          std::pair{"$mb_memory", sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) >> 20}}) {
+      if (!text.starts_with(word)) continue;
+      result += std::to_string(number);
+      return std::strlen(word);
     }
+    result += '$';
+    return 1;
   }
-  throw entry.error("this pattern is not built in (read, write, randread, randwrite, rw, randrw)");
-}
 
-void set_directory(Draft& draft, const Entry& entry) {
-  if (entry.text().find(':') != std::string::npos) throw entry.error("only one directory");
-  draft.job.directory = entry.text();
-}
-
-void set_filename(Draft& draft, const Entry& entry) {
-  if (entry.text().find_first_of(":/") != std::string::npos) {
-    throw entry.error("only one file, by its name in `directory`");
-  }
-  draft.job.filename = entry.text();
-  draft.job.file_names = FileNames::kShared;
-}
-
-void set_name(Draft& draft, const Entry& entry) {
-  if (entry.text().find('/') != std::string::npos) throw entry.error("no '/' in a job's name");
-  draft.job.name = entry.text();
-}
-
-void set_runtime(Draft& draft, const Entry& entry) {
-  std::optional<uint64_t> ns = parse_fio_time_ns(entry.text());
-  if (!ns) throw entry.error("is not a time such as 300 (seconds), 5m or 500ms");
-  draft.job.runtime_ns = *ns;
-}
-
-void set_size(Draft& draft, const Entry& entry) {
-  draft.job.size_bytes = entry.size();
-  draft.has_size = true;
-}
-
-void set_verify(Draft& /*draft*/, const Entry& entry) {
-  if (entry.text() != "0" && entry.text() != "none") {
-    throw entry.error("what was written is not verified here; only verify=0");
-  }
-}
-
-// Every job is a thread and results are always summed over the jobs, whatever these say.
-void accept_flag(Draft& /*draft*/, const Entry& entry) {
-  (void)entry.flag();
-}
-
-struct Key {
-  std::string_view name;
-  void (*set)(Draft&, const Entry&);
+  const FioEntry& entry_;
 };
 
-constexpr std::array kKeys{
-    Key{"ioengine", set_engine},
-    Key{"rw", set_pattern},
-    Key{"readwrite", set_pattern},
-    Key{"bs", [](Draft& d, const Entry& e) { d.job.block_bytes = e.size(); }},
-    Key{"blocksize", [](Draft& d, const Entry& e) { d.job.block_bytes = e.size(); }},
-    Key{"size", set_size},
-    Key{"directory", set_directory},
-    Key{"filename", set_filename},
-    Key{"name", set_name},
-    Key{"description", [](Draft& /*d*/, const Entry& e) { (void)e.text(); }},
-    Key{"iodepth", [](Draft& d, const Entry& e) { d.job.iodepth = e.count(); }},
-    Key{"numjobs", [](Draft& d, const Entry& e) { d.job.jobs = e.count(); }},
-    Key{"verify", set_verify},
-    Key{"direct", [](Draft& d, const Entry& e) { d.job.direct = e.flag(); }},
-    Key{"buffered", [](Draft& d, const Entry& e) { d.job.direct = !e.flag(); }},
-    Key{"fsync", [](Draft& d, const Entry& e) { d.job.fsync_every = e.count(); }},
-    Key{"fdatasync", [](Draft& d, const Entry& e) { d.job.fdatasync_every = e.count(); }},
-    Key{"end_fsync", [](Draft& d, const Entry& e) { d.job.end_fsync = e.flag(); }},
-    Key{"overwrite", [](Draft& d, const Entry& e) { d.overwrite = e.flag(); }},
-    Key{"runtime", set_runtime},
-    Key{"timeout", set_runtime},
-    Key{"time_based", [](Draft& d, const Entry& e) { d.job.time_based = e.flag(); }},
-    Key{"norandommap", [](Draft& d, const Entry& e) { d.job.shuffle = !e.flag(); }},
-    Key{"randseed", [](Draft& d, const Entry& e) { d.job.seed = e.number(UINT64_MAX); }},
-    Key{"rwmixread",
-        [](Draft& d, const Entry& e) {
-          d.job.read_percent = static_cast<unsigned>(e.number(100));
-        }},
-    Key{"rwmixwrite",
-        [](Draft& d, const Entry& e) {
-          d.job.read_percent = 100 - static_cast<unsigned>(e.number(100));
-        }},
-    Key{"thread", accept_flag},
-    Key{"group_reporting", accept_flag},
-};
-
-void apply(Draft& draft, const Entry& entry) {
-  // fio expands these in any value; they would be taken literally here.
-  if (entry.value && entry.value->find('$') != std::string::npos) {
-    throw entry.error("variables are not expanded here; write the value");
+// A file by its path: its directory is the job's.
+void settle_names(FioDraft& draft, const std::string& where) {
+  JobSpec& job = draft.job;
+  if (job.file_names != FileNames::kShared) return;
+  if (job.directory == "." && job.filename.starts_with('/') &&
+      job.filename.find(':') == std::string::npos) {
+    std::filesystem::path path(job.filename);
+    job.directory = path.parent_path();
+    job.filename = path.filename();
+    if (job.filename.empty())
+      throw usage_error("{}: filename={} is a directory", where, job.directory);
   }
-  for (const Key& key : kKeys) {
-    if (key.name == entry.key) {
-      key.set(draft, entry);
-      return;
-    }
-  }
-  throw usage_error(
-      "{}:{}: unknown key '{}': remove it, or run the file with fio under `stalltrace trace -- "
-      "fio`",
-      entry.file, entry.line, entry.key);
+  // As fio joins them; a name that leads out of the directory would not be this load's.
+  while (job.directory != "." && job.filename.starts_with('/')) job.filename.erase(0, 1);
 }
 
-// fio's defaults, not the chunk server's.
-Draft fio_defaults() {
-  Draft draft;
-  draft.job.name.clear();
-  draft.job.engine = Engine::kPsync;
-  draft.job.pattern = Pattern::kRead;
-  draft.job.block_bytes = 4096;
-  draft.job.size_bytes = 0;
-  draft.job.directory = ".";
-  draft.job.file_names = FileNames::kFio;
-  draft.job.iodepth = 1;
-  draft.job.jobs = 1;
-  draft.job.direct = false;
-  draft.job.time_based = false;
-  return draft;
+// One size for both directions is said more plainly.
+void settle_blocks(JobSpec& job) {
+  const BlockSizes& reads = job.blocks[0];
+  const BlockSizes& writes = job.blocks[1];
+  bool plain = reads.split.empty() && writes.split.empty() && reads.min_bytes == reads.max_bytes &&
+               reads.min_bytes == writes.min_bytes && reads.min_bytes == writes.max_bytes &&
+               reads.min_bytes > 0;
+  if (!plain) return;
+  job.block_bytes = reads.min_bytes;
+  job.blocks = {};
 }
 
-JobSpec finish(Draft draft, const std::string& file, const JobOverrides& overrides) {
+void settle_depth(JobSpec& job) {
+  if (!job.async()) job.iodepth = 1;
+  job.batch = std::clamp(job.batch, 1U, std::max(1U, job.iodepth));
+  job.reap_min = std::min(job.reap_min, job.iodepth);
+  job.reap_max = std::min(job.reap_max, job.iodepth);
+  if (job.reap_max > 0) job.reap_max = std::max(job.reap_max, job.reap_min);
+  job.depth_low = std::min(job.depth_low, job.iodepth);
+}
+
+void settle_sizes(FioDraft& draft, const std::string& where) {
+  JobSpec& job = draft.job;
+  if (draft.has_size) return;
+  if (job.file_min_bytes == 0) {
+    throw usage_error("{}: has no size; add size= or give --size", where);
+  }
+  if (__builtin_mul_overflow(job.file_max_bytes, uint64_t{job.files}, &job.size_bytes)) {
+    throw usage_error("{}: files of {} bytes are more than can be", where, job.file_max_bytes);
+  }
+}
+
+JobSpec finish(FioDraft draft, const std::string& file, const JobOverrides& overrides) {
   JobSpec& job = draft.job;
   std::string where = fmt::format("{}:{}: job [{}]", file, draft.line, job.name);
   if (overrides.directory) job.directory = *overrides.directory;
   if (overrides.runtime_ns) job.runtime_ns = *overrides.runtime_ns;
   if (overrides.jobs) job.jobs = *overrides.jobs;
   if (overrides.size_bytes) job.size_bytes = *overrides.size_bytes;
-  if (!draft.has_size && !overrides.size_bytes) {
-    throw usage_error("{}: has no size; add size= or give --size", where);
-  }
-  if (!job.async()) job.iodepth = 1;
+  draft.has_size = draft.has_size || overrides.size_bytes.has_value();
+  settle_names(draft, where);
+  settle_blocks(job);
+  settle_sizes(draft, where);
+  settle_depth(job);
+  if (job.start_delay_max_ns < job.start_delay_ns) job.start_delay_max_ns = 0;
   // fio fills a file that will be read, or that `overwrite` asks for, and else reserves it.
-  job.fill = job.reads() || draft.overwrite ? Fill::kWrite : Fill::kPreallocate;
+  if (job.reads() || (draft.overwrite && !job.append)) job.fill = Fill::kWrite;
+  if (job.create_on_open) {
+    if (job.reads()) {
+      throw usage_error("{}: create_on_open makes empty files: there is nothing to read", where);
+    }
+    job.fill = Fill::kNone;
+  }
   check_job(job, where);
-  return job;
+  return std::move(job);
 }
 
 class Parser {
@@ -261,28 +161,31 @@ class Parser {
 
   void line(size_t number, std::string_view text) {
     // fio cuts a line at the first ; or #, also behind a value.
-    text = strip(text.substr(0, text.find_first_of(";#")));
+    text = strip_spaces(text.substr(0, text.find_first_of(";#")));
     if (text.empty()) return;
+    if (text.size() > kMaxValueBytes) {
+      throw usage_error("{}:{}: a line of {} bytes is no job file's", file_, number, text.size());
+    }
     if (text.front() == '[') {
       begin_section(number, text);
       return;
     }
     if (!current_) throw usage_error("{}:{}: '{}' is before any [section]", file_, number, text);
     size_t equals = text.find('=');
-    Entry entry{.file = file_,
-                .line = number,
-                .key = std::string(strip(text.substr(0, equals))),
-                .value = std::nullopt};
-    if (equals != std::string_view::npos) entry.value = strip(text.substr(equals + 1));
-    apply(*current_, entry);
+    FioEntry entry{.file = file_,
+                   .line = number,
+                   .key = std::string(strip_spaces(text.substr(0, equals))),
+                   .value = std::nullopt};
+    if (equals != std::string_view::npos) {
+      entry.value = strip_spaces(text.substr(equals + 1));
+      if (entry.value->find('$') != std::string::npos) entry.value = Variables(entry).expanded();
+    }
+    apply_fio_key(*current_, entry);
   }
 
   std::vector<JobSpec> end() {
     end_section();
     if (jobs_.empty()) throw usage_error("{}: has no job section, such as [writers]", file_);
-    for (size_t i = 0; i < jobs_.size(); ++i) {
-      for (size_t other = 0; other < i; ++other) refuse_same_files(jobs_[i], jobs_[other]);
-    }
     return std::move(jobs_);
   }
 
@@ -296,76 +199,60 @@ class Parser {
     if (name.find('/') != std::string::npos) {
       throw usage_error("{}:{}: no '/' in a job's name: [{}]", file_, number, name);
     }
-    in_global_ = lower(name) == "global";
+    in_global_ = is_global(name);
     if (in_global_) {
       current_ = &global_;
       return;
     }
     draft_ = global_;
+    // fio lists what [global] says once, apart.
+    draft_.job.global_options = std::exchange(draft_.job.options, {});
     draft_.job.name = name;
     draft_.line = number;
     current_ = &draft_;
   }
 
   void end_section() {
-    if (current_ != nullptr && !in_global_) jobs_.push_back(finish(draft_, file_, overrides_));
+    if (current_ == nullptr || in_global_) return;
+    if (jobs_.size() == kMaxSections) {
+      throw usage_error("{}: more than {} jobs", file_, kMaxSections);
+    }
+    JobSpec job = finish(draft_, file_, overrides_);
+    count(job);
+    if (!jobs_.empty()) {
+      job.phase = jobs_.back().phase + (draft_.stonewall ? 1 : 0);
+      job.report_group = jobs_.back().report_group + (draft_.stonewall || draft_.new_group ? 1 : 0);
+    }
+    jobs_.push_back(std::move(job));
   }
 
-  // Two jobs of one name would be one file with two layouts.
-  void refuse_same_files(const JobSpec& a, const JobSpec& b) const {
-    if (a.path(0) == b.path(0) && a.size_bytes != b.size_bytes) {
-      throw usage_error("{}: two jobs use {} with different sizes", file_, a.path(0));
+  void count(const JobSpec& job) {
+    threads_ += job.jobs;
+    files_ += uint64_t{job.jobs} * (job.file_names == FileNames::kFio ? job.files : 1);
+    if (threads_ > kMaxThreads || files_ > kMaxFiles) {
+      throw usage_error("{}: {} threads and {} files up to [{}]: choose up to {} and {} in all",
+                        file_, threads_, files_, job.name, kMaxThreads, kMaxFiles);
     }
   }
 
   const std::string& file_;
   const JobOverrides& overrides_;
-  Draft global_;
-  Draft draft_;
-  Draft* current_ = nullptr;
+  FioDraft global_;
+  FioDraft draft_;
+  FioDraft* current_ = nullptr;
   bool in_global_ = false;
+  uint64_t threads_ = 0;
+  uint64_t files_ = 0;
   std::vector<JobSpec> jobs_;
 };
 
 }  // namespace
 
-std::optional<uint64_t> parse_fio_size(std::string_view text) {
-  std::optional<Number> number = split_number(text);
-  if (!number) return std::nullopt;
-  std::string_view suffix = number->suffix;
-  if (suffix.empty() || suffix == "b") return number->value;
-  static constexpr std::string_view kPrefixes = "kmgtp";
-  size_t power = kPrefixes.find(suffix.front());
-  if (power == std::string_view::npos) return std::nullopt;
-  std::string_view tail = suffix.substr(1);
-  uint64_t base = 0;
-  if (tail.empty() || tail == "b" || tail == "i") base = 1024;
-  if (tail == "ib") base = 1000;
-  if (base == 0) return std::nullopt;
-  std::optional<uint64_t> bytes = number->value;
-  for (size_t i = 0; i <= power && bytes; ++i) bytes = times(*bytes, base);
-  return bytes;
-}
-
-std::optional<uint64_t> parse_fio_time_ns(std::string_view text) {
-  std::optional<Number> number = split_number(text);
-  if (!number) return std::nullopt;
-  static constexpr std::array<std::pair<std::string_view, uint64_t>, 7> kUnits{
-      {{"", 1'000'000'000},
-       {"s", 1'000'000'000},
-       {"ms", 1'000'000},
-       {"us", 1'000},
-       {"m", 60'000'000'000},
-       {"h", 3'600'000'000'000},
-       {"d", 86'400'000'000'000}}};
-  for (const auto& [suffix, unit] : kUnits) {
-    if (suffix == number->suffix) return times(number->value, unit);
-  }
-  return std::nullopt;
-}
-
 std::vector<JobSpec> parse_fio_job(std::string_view text, const std::string& file,
                                    const JobOverrides& overrides) {
+  if (text.size() > kMaxFileBytes) {
+    throw usage_error("{}: {} bytes are no job file", file, text.size());
+  }
   Parser parser(file, overrides);
   size_t number = 0;
   while (!text.empty()) {
@@ -380,10 +267,13 @@ std::vector<JobSpec> read_fio_job(const std::string& file, const JobOverrides& o
   if (std::filesystem::is_directory(file))
     throw usage_error("{} is a directory, no job file", file);
   std::ifstream stream(file, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(stream)), std::istreambuf_iterator<char>());
+  // One byte more than a job file can have: a device has no end.
+  std::string text(kMaxFileBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (!stream.is_open() || stream.bad()) {
     throw usage_error("cannot read the job file {}: {}", file, std::strerror(errno));
   }
+  text.resize(static_cast<size_t>(stream.gcount()));
   return parse_fio_job(text, file, overrides);
 }
 

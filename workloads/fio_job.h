@@ -7,7 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "workloads/scenario.h"
+#include "workloads/fio_values.h"
+#include "workloads/job_spec.h"
 
 namespace stalltrace::workloads {
 
@@ -26,12 +27,5 @@ std::vector<JobSpec> parse_fio_job(std::string_view text, const std::string& fil
 
 // The same from a file; a file that cannot be read is a usage Error.
 std::vector<JobSpec> read_fio_job(const std::string& file, const JobOverrides& overrides);
-
-// fio's units with its default kb_base of 1024, as fio 3.33 reads them: k, kb, ki are 1024 and kib
-// is 1000 (sic); m, g, t, p likewise. No value: not a size.
-std::optional<uint64_t> parse_fio_size(std::string_view text);
-
-// fio's times: a bare number is seconds; d, h, m, s, ms, us. Nanoseconds.
-std::optional<uint64_t> parse_fio_time_ns(std::string_view text);
 
 }  // namespace stalltrace::workloads

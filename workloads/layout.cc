@@ -59,8 +59,8 @@ Error no_space(const std::string& directory, uint64_t needed, uint64_t available
                       directory, format_size(needed), format_size(available));
 }
 
-// True if the file is there and can be used as it is.
-bool check_existing(const FileSpec& spec) {
+// True if the file is there and can be used as it is; then with its size.
+bool check_existing(const FileSpec& spec, uint64_t& bytes) {
   struct stat status {};
   if (stat(spec.path.c_str(), &status) != 0) {
     if (errno == ENOENT) return false;
@@ -70,20 +70,45 @@ bool check_existing(const FileSpec& spec) {
     throw usage_error("{} exists and is not a regular file: remove it or name another directory",
                       spec.path);
   }
-  if (static_cast<uint64_t>(status.st_size) < spec.bytes) {
+  bytes = static_cast<uint64_t>(status.st_size);
+  if (spec.made_later) {
+    throw usage_error("{} exists, but the job is to create it: remove it or name another directory",
+                      spec.path);
+  }
+  if (bytes < spec.bytes && !spec.append) {
     throw usage_error("{} exists with {}, but {} are needed: remove it or name another directory",
-                      spec.path, format_size(static_cast<uint64_t>(status.st_size)),
-                      format_size(spec.bytes));
+                      spec.path, format_size(bytes), format_size(spec.bytes));
   }
   // A load overwrites its files: only those that a load has made.
   char mark = 0;
-  if (lgetxattr(spec.path.c_str(), kMark, &mark, 1) < 0) {
+  if (!spec.only_read && lgetxattr(spec.path.c_str(), kMark, &mark, 1) < 0) {
     throw usage_error(
         "{} is there already, and no load of ours has made it: it would be overwritten; move it "
         "away or name another directory",
         spec.path);
   }
   return true;
+}
+
+// One for each path: as large as the largest, filled if any of them is, and only read if all are.
+std::vector<FileSpec> merged_by_path(const std::vector<FileSpec>& specs) {
+  std::vector<FileSpec> files;
+  std::map<std::string, size_t> places;
+  for (const FileSpec& spec : specs) {
+    auto [place, fresh] = places.emplace(spec.path, files.size());
+    if (fresh) {
+      files.push_back(spec);
+      continue;
+    }
+    FileSpec& file = files[place->second];
+    file.bytes = std::max(file.bytes, spec.bytes);
+    if (spec.fill == Fill::kWrite) file.fill = Fill::kWrite;
+    file.append = file.append && spec.append;
+    file.only_read = file.only_read && spec.only_read;
+    file.made_later = file.made_later && spec.made_later;
+    file.may_create = file.may_create || spec.may_create;
+  }
+  return files;
 }
 
 // False: cancelled. An errno goes to `error`.
@@ -111,16 +136,23 @@ bool write_fully(int fd, const FileSpec& spec, int& error,
 bool fill_file(int fd, const FileSpec& spec, int& error,
                const std::function<bool(uint64_t)>& progress) {
   error = 0;
-  if (spec.fill == Fill::kSparse) {
-    if (ftruncate(fd, static_cast<off_t>(spec.bytes)) != 0) error = errno;
-    return error != 0 || progress(spec.bytes);
-  }
-  if (spec.fill == Fill::kPreallocate) {
-    if (fallocate(fd, 0, 0, static_cast<off_t>(spec.bytes)) == 0) return progress(spec.bytes);
-    if (errno != EOPNOTSUPP) {
+  auto bytes = static_cast<off_t>(spec.bytes);
+  switch (spec.fill) {
+    case Fill::kPreallocate:
+    case Fill::kKeepSize: {
+      int mode = spec.fill == Fill::kKeepSize ? FALLOC_FL_KEEP_SIZE : 0;
+      if (fallocate(fd, mode, 0, bytes) == 0) return progress(spec.bytes);
+      if (errno == EOPNOTSUPP) break;
       error = errno;
       return true;
     }
+    case Fill::kTruncate:
+      if (ftruncate(fd, bytes) != 0) error = errno;
+      return error != 0 || progress(spec.bytes);
+    case Fill::kNone:
+      return progress(spec.bytes);
+    case Fill::kWrite:
+      break;
   }
   return write_fully(fd, spec, error, progress);
 }
@@ -134,6 +166,19 @@ void sync_directories(const std::vector<FileSpec>& specs) {
     File handle(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (handle.get() < 0 || syncfs(handle.get()) != 0) throw file_error(directory, "sync", errno);
   }
+}
+
+File open_job_file(const std::string& path, const JobSpec& job, int flags) {
+  if (job.open_sync != OpenSync::kNone) {
+    flags |= job.open_sync == OpenSync::kSync ? O_SYNC : O_DSYNC;
+  }
+  File file = open_for_load(path, job.writes(), job.reads(), job.direct, job.min_block(), flags);
+  // Hints: a file system that has no use for them is none the worse.
+  if (job.drop_cache) posix_fadvise(file.get(), 0, 0, POSIX_FADV_DONTNEED);
+  if (job.advise) {
+    posix_fadvise(file.get(), 0, 0, job.random() ? POSIX_FADV_RANDOM : POSIX_FADV_SEQUENTIAL);
+  }
+  return file;
 }
 
 }  // namespace
@@ -170,16 +215,21 @@ int File::release() {
 
 void FileSet::check(const std::vector<FileSpec>& specs) {
   missing_.clear();
+  sizes_before_.clear();
   reused_ = 0;
   std::map<std::string, uint64_t> needed;
-  std::set<std::string> seen;
-  for (const FileSpec& spec : specs) {
-    if (!seen.insert(spec.path).second) continue;
+  for (const FileSpec& spec : merged_by_path(specs)) {
     check_directory(directory_of(spec.path));
-    if (check_existing(spec)) {
+    uint64_t bytes = 0;
+    if (check_existing(spec, bytes)) {
+      if (spec.append) needed[directory_of(spec.path)] += spec.bytes;
+      sizes_before_[spec.path] = bytes;
       lock(spec.path);
       ++reused_;
       continue;
+    }
+    if (!spec.may_create) {
+      throw usage_error("{} is not there, and allow_file_create=0 forbids to make it", spec.path);
     }
     missing_.push_back(spec);
     needed[directory_of(spec.path)] += spec.bytes;
@@ -188,6 +238,11 @@ void FileSet::check(const std::vector<FileSpec>& specs) {
     uint64_t available = available_bytes(directory);
     if (bytes > available) throw no_space(directory, bytes, available);
   }
+}
+
+uint64_t FileSet::size_before(const std::string& path) const {
+  auto found = sizes_before_.find(path);
+  return found == sizes_before_.end() ? 0 : found->second;
 }
 
 bool FileSet::create(const LayoutHooks& hooks) {
@@ -212,6 +267,10 @@ bool FileSet::fill_all(const LayoutHooks& hooks) {
   for (const FileSpec& spec : missing_) total += spec.bytes;
   uint64_t done = 0;
   for (const FileSpec& spec : missing_) {
+    if (spec.made_later) {
+      created_.push_back(spec.path);
+      continue;
+    }
     File file(open(spec.path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
     if (file.get() < 0) throw file_error(spec.path, "create", errno);
     created_.push_back(spec.path);
@@ -249,9 +308,10 @@ void FileSet::remove_created() noexcept {
 }
 
 File open_for_load(const std::string& path, bool write, bool read, bool direct,
-                   uint64_t block_bytes) {
+                   uint64_t block_bytes, int flags) {
   int mode = write && read ? O_RDWR : write ? O_WRONLY : O_RDONLY;
-  File file(open(path.c_str(), mode | O_CLOEXEC | O_NOFOLLOW | (direct ? O_DIRECT : 0)));
+  mode |= O_CLOEXEC | O_NOFOLLOW | (direct ? O_DIRECT : 0) | flags;
+  File file(open(path.c_str(), mode, 0644));
   if (file.get() < 0) {
     if (errno == EINVAL && direct) {
       throw usage_error("the file system of {} has no direct I/O (O_DIRECT): use another directory",
@@ -270,6 +330,16 @@ File open_for_load(const std::string& path, bool write, bool read, bool direct,
 #else
   (void)block_bytes;
 #endif
+  return file;
+}
+
+File open_for_load(const std::string& path, const JobSpec& job) {
+  return open_job_file(path, job, 0);
+}
+
+File create_for_load(const std::string& path, const JobSpec& job) {
+  File file = open_job_file(path, job, O_CREAT | O_EXCL);
+  fsetxattr(file.get(), kMark, "1", 1, 0);
   return file;
 }
 

@@ -25,7 +25,15 @@ std::vector<FileSpec> file_specs(const Scenario& scenario) {
   std::vector<FileSpec> specs;
   for (const JobSpec& job : scenario.jobs) {
     for (unsigned thread = 0; thread < job.jobs; ++thread) {
-      specs.push_back({.path = job.path(thread), .bytes = job.size_bytes, .fill = job.fill});
+      for (const JobFile& file : job_files(job, thread)) {
+        specs.push_back({.path = file.path,
+                         .bytes = file.begin + file.bytes,
+                         .fill = job.fill,
+                         .append = job.append,
+                         .only_read = !job.writes(),
+                         .made_later = job.create_on_open,
+                         .may_create = job.may_create});
+      }
     }
   }
   if (scenario.probe) {
@@ -91,7 +99,7 @@ void Load::make_workers() {
       ++index;
       job.workers.push_back(std::make_unique<JobWorker>(thread_name(spec.name, thread), index,
                                                         scenario_.ops_log, spec, spec.seed + index,
-                                                        stop_));
+                                                        stop_, phases_));
     }
     if (spec.sync_threads > 0) job.queue = std::make_unique<SyncQueue>(spec.jobs);
     for (unsigned thread = 0; thread < spec.sync_threads; ++thread) {
@@ -131,37 +139,38 @@ void Load::make_fsmark(const LayoutHooks& hooks) {
   }
 }
 
-File& Load::open_once(const std::string& path, const JobSpec& job) {
-  std::string key = fmt::format("{}\n{} {} {}", path, job.writes(), job.reads(), job.direct);
-  // With lseek, threads that share a file need a file position each.
-  if (job.engine == Engine::kSync) key += fmt::format(" {}", open_.size());
-  auto found = open_.find(key);
-  if (found != open_.end()) return found->second;
-  File file = open_for_load(path, job.writes(), job.reads(), job.direct, job.block_bytes);
-  if (job.direct && !is_direct(file.get())) direct_ = false;
-  return open_.emplace(key, std::move(file)).first->second;
+void Load::open_files_of(JobWorker& worker, const JobSpec& spec, unsigned thread) {
+  std::vector<JobFile> regions = job_files(spec, thread);
+  std::vector<File> files;
+  for (JobFile& region : regions) {
+    if (spec.append) region.begin = files_.size_before(region.path);
+    if (spec.create_on_open) {
+      files.emplace_back();
+      continue;
+    }
+    files.push_back(open_for_load(region.path, spec));
+    if (spec.direct && !is_direct(files.back().get())) direct_ = false;
+  }
+  worker.attach(std::move(files), std::move(regions));
 }
 
 void Load::open_files() {
   for (size_t i = 0; i < jobs_.size(); ++i) {
     const JobSpec& spec = scenario_.jobs[i];
     for (unsigned thread = 0; thread < spec.jobs; ++thread) {
-      std::string path = spec.path(thread);
-      // Jobs of one name may differ in how they open the file.
-      File& file = open_once(path, spec);
       JobWorker& worker = *jobs_[i].workers[thread];
-      worker.attach(file.get(), path);
+      open_files_of(worker, spec, thread);
       if (!jobs_[i].queue) continue;
+      std::string path = spec.path(thread);
       auto& unsynced = unsynced_[path];
-      if (!unsynced) unsynced = std::make_unique<UnsyncedFile>(file.get(), path);
+      if (!unsynced) unsynced = std::make_unique<UnsyncedFile>(worker.fd(0), path);
       worker.attach_syncs(*unsynced, *jobs_[i].queue);
     }
   }
   if (probe_) {
     const ProbeSpec& spec = *scenario_.probe;
-    File file = open_for_load(spec.path(), true, false, true, spec.block_bytes);
-    probe_->attach(file.get());
-    open_.emplace("probe\n" + spec.path(), std::move(file));
+    probe_file_ = open_for_load(spec.path(), true, false, true, spec.block_bytes);
+    probe_->attach(probe_file_.get());
   }
 }
 
@@ -193,6 +202,9 @@ void Load::launch() {
 
 uint64_t Load::start() {
   gate_open_ = true;
+  std::vector<std::string> paths;
+  for (const JobSpec& job : scenario_.jobs) paths.push_back(job.directory);
+  disks_ = disks_of(paths);
   start_ns_ = monotonic_ns();
   gate_.open(start_ns_);
   return start_ns_;
@@ -218,6 +230,7 @@ void Load::join() {
     if (job.queue) job.queue->close();
     for (auto& sync : job.syncs) sync->join();
   }
+  for (DiskUse& disk : disks_) disk.finish();
   if (!probe_) return;
   if (!jobs_.empty()) probe_stop_.request();
   probe_->join();
@@ -244,6 +257,7 @@ Load::Results Load::results() const {
                   .files_reused = files_.reused(),
                   .direct = direct_,
                   .jobs = {},
+                  .disks = disks_,
                   .syncs = {},
                   .probe = probe_.get(),
                   .fsmark = fsmark_.get(),

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "workloads/disk_use.h"
 #include "workloads/extra_load.h"
 #include "workloads/fsmark.h"
 #include "workloads/job_worker.h"
@@ -49,8 +50,9 @@ class Load {
     uint64_t end_ns = 0;  // when the last job ended
     size_t files_created = 0;
     size_t files_reused = 0;
-    bool direct = true;  // no file goes through the page cache
-    std::vector<const JobWorker*> jobs;
+    bool direct = true;                  // no file goes through the page cache
+    std::vector<const JobWorker*> jobs;  // section by section
+    std::vector<DiskUse> disks;          // what they had to do meanwhile
     std::vector<const SyncWorker*> syncs;
     const ProbeWorker* probe = nullptr;
     const FsmarkRun* fsmark = nullptr;
@@ -73,10 +75,11 @@ class Load {
   void make_fsmark(const LayoutHooks& hooks);
   void open_files();
   void launch();
-  File& open_once(const std::string& path, const JobSpec& job);
+  void open_files_of(JobWorker& worker, const JobSpec& spec, unsigned thread);
 
   const Scenario& scenario_;
   StopSignal stop_;
+  Phases phases_;
   StopSignal probe_stop_;
   StopSignal sync_stop_;
   StartGate gate_;
@@ -84,7 +87,7 @@ class Load {
   File done_;
   FileSet files_;
   File ops_log_;
-  std::map<std::string, File> open_;
+  File probe_file_;
   std::map<std::string, std::unique_ptr<UnsyncedFile>> unsynced_;
   std::vector<Job> jobs_;
   std::unique_ptr<ProbeWorker> probe_;
@@ -95,6 +98,7 @@ class Load {
   std::atomic<size_t> running_ = 0;
   uint64_t start_ns_ = 0;
   bool direct_ = true;
+  std::vector<DiskUse> disks_;
 };
 
 }  // namespace stalltrace::workloads

@@ -13,9 +13,9 @@ namespace stalltrace::workloads {
 namespace {
 
 constexpr std::array<std::string_view, kOpKinds> kNames{
-    "io_submit", "io_uring_enter", "write",        "read",           "fsync", "fdatasync",
-    "aio",       "uring",          "probe_submit", "probe_request",  "ack",   "open",
-    "close",     "sync",           "syncfs",       "sync_file_range"};
+    "io_submit", "io_uring_enter",  "write",         "read", "fsync", "fdatasync", "aio",
+    "uring",     "probe_submit",    "probe_request", "ack",  "open",  "close",     "sync",
+    "syncfs",    "sync_file_range", "uring_sync"};
 
 void write_all(int fd, const std::string& path, std::string_view text) {
   while (!text.empty()) {
@@ -50,6 +50,10 @@ void OpRecorder::add(const OpRecord& record) {
     return;
   }
   records_[used_++] = record;
+}
+
+void OpRecorder::forget_latencies() {
+  for (LatencyHistogram& histogram : histograms_) histogram.clear();
 }
 
 void write_ops_log(int fd, const std::string& path,

@@ -32,9 +32,10 @@ enum class OpKind : uint8_t {
   kClose,
   kSync,
   kSyncfs,
-  kSyncFileRange
+  kSyncFileRange,
+  kUringSync  // a sync as a request in io_uring's queue: it blocks nobody
 };
-inline constexpr size_t kOpKinds = 16;
+inline constexpr size_t kOpKinds = 17;
 std::string_view op_kind_name(OpKind kind);
 
 // An operation's id says who issued it and, for requests, in which slot of its queue: it is what
@@ -74,6 +75,8 @@ class OpRecorder {
   [[nodiscard]] pid_t tid() const { return tid_; }
 
   void add(const OpRecord& record);
+  // What came before does not count: the latencies begin anew. The log keeps its records.
+  void forget_latencies();
 
   [[nodiscard]] const LatencyHistogram& latency(OpKind kind) const {
     return histograms_[static_cast<size_t>(kind)];

@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <system_error>
+#include <utility>
 
 #include "userspace/base/units.h"
 #include "workloads/distribution.h"
+#include "workloads/fio_json.h"
 #include "workloads/fsmark_results.h"
 #include "workloads/mount_name.h"
 
@@ -80,6 +83,59 @@ json thread_list(const Load::Results& results) {
   return threads;
 }
 
+// The time that was measured: of jobs that ran after one another, the sum.
+uint64_t measured_ns(const Load::Results& results) {
+  std::map<unsigned, std::pair<uint64_t, uint64_t>> phases;
+  for (const JobWorker* job : results.jobs) {
+    if (job->stats().end_ns() == 0) continue;
+    auto [found, fresh] =
+        phases.try_emplace(job->job().phase, job->stats().begin_ns(), job->stats().end_ns());
+    auto& [begin, end] = found->second;
+    begin = std::min(begin, job->stats().begin_ns());
+    end = std::max(end, job->stats().end_ns());
+  }
+  uint64_t sum = 0;
+  for (const auto& [phase, time] : phases) sum += time.second - time.first;
+  return sum;
+}
+
+json direction_figures(const DirectionStats& direction) {
+  json figures{{"ios", direction.ios},
+               {"bytes", direction.bytes},
+               {"latency_us", to_json(direction.total.distribution())}};
+  if (direction.submit.count() > 0) {
+    figures["submit_us"] = to_json(direction.submit.distribution());
+    figures["complete_us"] = to_json(direction.complete.distribution());
+  }
+  return figures;
+}
+
+// Each section of a job file by itself, its threads added up.
+json section_figures(const Load::Results& results) {
+  json sections = json::array();
+  auto worker = results.jobs.begin();
+  for (const JobSpec& job : results.scenario.jobs) {
+    JobStats sum(job);
+    for (unsigned thread = 0; thread < job.jobs; ++thread) sum.merge((*worker++)->stats());
+    double elapsed = seconds(sum.runtime_ns());
+    auto per_s = [elapsed](uint64_t amount) {
+      return elapsed > 0 ? static_cast<double>(amount) / elapsed : 0;
+    };
+    json section{{"name", job.name},
+                 {"threads", job.jobs},
+                 {"runtime_s", elapsed},
+                 {"iops", per_s(sum.ios())},
+                 {"mb_per_s", per_s(sum.bytes()) / 1e6},
+                 {"cpu_s", seconds(sum.cpu().user_ns + sum.cpu().system_ns)}};
+    if (job.reads()) section["read"] = direction_figures(*std::as_const(sum).direction(false));
+    if (job.writes()) section["write"] = direction_figures(*std::as_const(sum).direction(true));
+    if (sum.sync().count() > 0) section["sync_us"] = to_json(sum.sync().distribution());
+    if (job.nowait) section["nowait"] = sum.nowait.to_json();
+    sections.push_back(std::move(section));
+  }
+  return sections;
+}
+
 json job_figures(const Load::Results& results) {
   uint64_t reads = 0;
   uint64_t writes = 0;
@@ -91,7 +147,7 @@ json job_figures(const Load::Results& results) {
     bytes_read += job->bytes_read();
     bytes_written += job->bytes_written();
   }
-  double elapsed = seconds(results.end_ns - results.start_ns);
+  double elapsed = seconds(measured_ns(results));
   auto per_s = [elapsed](uint64_t amount) {
     return elapsed > 0 ? static_cast<double>(amount) / elapsed : 0;
   };
@@ -102,16 +158,16 @@ json job_figures(const Load::Results& results) {
                {"writes", writes},
                {"bytes_read", bytes_read},
                {"bytes_written", bytes_written},
+               {"jobs", section_figures(results)},
                {"latency_us", latencies(workers)}};
-  bool synced = std::any_of(results.scenario.jobs.begin(), results.scenario.jobs.end(),
-                            [](const JobSpec& job) {
-                              return job.writes() && (job.sync_threads > 0 || job.fsync_every > 0 ||
-                                                      job.fdatasync_every > 0 || job.end_fsync);
-                            });
+  const std::vector<JobSpec>& jobs = results.scenario.jobs;
+  bool synced = std::any_of(jobs.begin(), jobs.end(), [](const JobSpec& job) {
+    return job.writes() && (job.sync_threads > 0 || job.syncs_itself());
+  });
   if (synced) {
     LatencyHistogram acks = merged(workers, OpKind::kAck);
     figures["ack_us"] = to_json(acks.distribution());
-    figures["unacknowledged"] = writes - acks.count();
+    figures["unacknowledged"] = writes - std::min(writes, acks.count());
   }
   return figures;
 }
@@ -231,6 +287,8 @@ json to_message(const Load::Results& results) {
   json message{{"start_ns", results.start_ns}, {"end_ns", results.end_ns}, {"workload", workload}};
   if (acks.count() > 0) message["acks"] = acks.counts();
   if (results.probe != nullptr) message["probe"] = probe_message(results);
+  // As text: its keys have an order, which the message does not keep.
+  if (scenario.fio_json) message["fio"] = fio_json(results).dump();
   return message;
 }
 
@@ -246,6 +304,9 @@ WorkloadResult from_message(const json& message) {
       result.file_ns.insert(result.file_ns.end(), bucket.at(1).get<size_t>(),
                             bucket.at(0).get<uint64_t>());
     }
+  }
+  if (message.contains("fio")) {
+    result.fio = nlohmann::ordered_json::parse(message.at("fio").get<std::string>());
   }
   if (message.contains("probe")) {
     const json& source = message.at("probe");

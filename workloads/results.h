@@ -35,6 +35,7 @@ struct WorkloadResult {
   // fs_mark's work: how long each file took from its open until it was on disk, to 0.8 %.
   std::vector<uint64_t> file_ns;
   std::optional<ProbeResult> probe;
+  std::optional<nlohmann::ordered_json> fio;  // see fio_json.h; where the scenario asked for it
   uint64_t errors = 0;
   std::string first_error;
 };

@@ -8,70 +8,10 @@
 #include <vector>
 
 #include "workloads/dio_spec.h"
+#include "workloads/job_spec.h"
 #include "workloads/osync_spec.h"
 
 namespace stalltrace::workloads {
-
-enum class Engine { kLibaio, kIoUring, kSync, kPsync };
-enum class Pattern { kRead, kWrite, kRandRead, kRandWrite, kReadWrite, kRandReadWrite };
-
-// How a new file gets its blocks before the run.
-//
-// kPreallocate is fallocate(2), which is what fio does for a job that only writes, and what a chunk
-// server does: the blocks are reserved but unwritten, so the first write of each one converts an
-// extent in a journal transaction and makes the next fdatasync wait for a commit. After each block
-// was written once, writes change nothing but timestamps.
-// kWrite fills the file: every write of the run is such a plain overwrite from the start. Files
-// that are read are always filled, for reading an unwritten block never reaches the device.
-// kSparse reserves nothing: the first write of each block allocates it.
-enum class Fill { kPreallocate, kWrite, kSparse };
-
-enum class FileNames {
-  kChunk,  // chunk-000
-  kFio,    // NAME.0.0, as fio names them
-  kShared  // `filename`, used by all threads of the job
-};
-
-struct JobSpec {
-  std::string name = "chunk";  // begins the names of its threads
-  Engine engine = Engine::kLibaio;
-  Pattern pattern = Pattern::kRandWrite;
-  unsigned read_percent = 50;  // of a pattern that does both
-  bool shuffle = true;         // random patterns: each block once per pass
-  uint64_t seed = 0;
-  uint64_t block_bytes = 64 * 1024;
-  uint64_t size_bytes = 128 * 1024 * 1024;
-  std::string directory;
-  FileNames file_names = FileNames::kChunk;
-  std::string filename;
-  Fill fill = Fill::kPreallocate;
-  unsigned iodepth = 32;
-  unsigned jobs = 32;
-  bool direct = true;
-  unsigned fsync_every = 0;      // an fsync after this many writes were issued, 0: none
-  unsigned fdatasync_every = 0;  // likewise; the file is not synced twice in a row
-  bool end_fsync = false;
-  // Threads that sync files with completed, not yet acknowledged writes; they serve all files of
-  // the job, and each file is synced by one at a time.
-  unsigned sync_threads = 0;
-  uint64_t runtime_ns = 0;  // 0: no limit
-  bool time_based = true;   // goes on after `size_bytes` were done
-
-  [[nodiscard]] bool reads() const {
-    return pattern != Pattern::kWrite && pattern != Pattern::kRandWrite;
-  }
-  [[nodiscard]] bool writes() const {
-    return pattern != Pattern::kRead && pattern != Pattern::kRandRead;
-  }
-  [[nodiscard]] bool random() const {
-    return pattern == Pattern::kRandRead || pattern == Pattern::kRandWrite ||
-           pattern == Pattern::kRandReadWrite;
-  }
-  [[nodiscard]] bool async() const {
-    return engine == Engine::kLibaio || engine == Engine::kIoUring;
-  }
-  [[nodiscard]] std::string path(unsigned thread) const;
-};
 
 // One direct AIO write of block_bytes per interval to a random place in a file of its own, which
 // is fully written beforehand: its writes are plain overwrites, that touch nothing but timestamps.
@@ -135,14 +75,11 @@ struct Scenario {
   std::optional<DioCellSpec> dio_cell;  // alone
   OpsLogSpec ops_log;
   bool keep_files = false;
+  bool fio_json = false;   // the result has the jobs' figures in fio's layout, too
   nlohmann::json options;  // as given, for the report
 };
 
-std::string_view engine_name(Engine engine);
-std::string_view pattern_name(Pattern pattern);
-
 // Throws a usage Error for what cannot be run; `where` begins its text.
-void check_job(const JobSpec& job, const std::string& where);
 void check_fsmark(const FsmarkSpec& spec, const std::string& where);
 
 // The longest run the scenario was asked for, 0 if one of its parts has no limit.

@@ -1,4 +1,5 @@
 add_library(st_workloads STATIC
+  async_engine.cc
   block_order.cc
   channel.cc
   child.cc
@@ -7,20 +8,37 @@ add_library(st_workloads STATIC
   dio_spec.cc
   distribution.cc
   extra_load.cc
+  disk_use.cc
   fio_job.cc
+  fio_json.cc
+  fio_keys.cc
+  fio_keys_file.cc
+  fio_keys_io.cc
+  fio_keys_other.cc
+  fio_keys_pace.cc
+  fio_values.cc
   fsmark.cc
   fsmark_results.cc
+  job_buffers.cc
+  job_pace.cc
+  job_plan.cc
+  job_spec.cc
+  job_stats.cc
   job_worker.cc
+  job_worker_issue.cc
+  job_worker_sync.cc
   layout.cc
   libaio_engine.cc
   live_counts.cc
   load.cc
   mount_name.cc
+  nowait.cc
   ops_log.cc
   osync.cc
   osync_engine.cc
   osync_spec.cc
   own_disk.cc
+  phases.cc
   powercut.cc
   powercut_load.cc
   powercut_program.cc
@@ -29,6 +47,8 @@ add_library(st_workloads STATIC
   results.cc
   scenario.cc
   shared_sync.cc
+  skewed_order.cc
+  sync_engine.cc
   sync_worker.cc
   uring_engine.cc
   worker.cc)

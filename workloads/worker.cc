@@ -64,6 +64,7 @@ void Worker::join() {
 
 void Worker::add_error(const std::string& what, int error) {
   if (errors_++ > 0) return;
+  first_errno_ = error;
   first_error_ = name_ + ": " + what + ": " + std::generic_category().message(error);
 }
 

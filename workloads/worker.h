@@ -60,6 +60,7 @@ class Worker {
   [[nodiscard]] const OpRecorder& recorder() const { return recorder_; }
   [[nodiscard]] uint64_t errors() const { return errors_; }
   [[nodiscard]] const std::string& first_error() const { return first_error_; }
+  [[nodiscard]] int first_errno() const { return first_errno_; }
   [[nodiscard]] uint64_t end_ns() const { return end_ns_; }
 
  protected:
@@ -85,6 +86,7 @@ class Worker {
   OpRecorder recorder_;
   uint64_t errors_ = 0;
   std::string first_error_;
+  int first_errno_ = 0;
   uint64_t end_ns_ = 0;
   std::thread thread_;
 };

@@ -70,13 +70,20 @@ report::Report untraced_report(uint64_t threshold_ns) {
   return report;
 }
 
+void write_fio_json(const nlohmann::ordered_json& json, const std::string& path) {
+  auto replace = nlohmann::ordered_json::error_handler_t::replace;
+  write_text(path, "--fio-json", json.dump(2, ' ', false, replace) + '\n');
+}
+
 template <typename Options>
 void finish_scenario(CLI::App* command, std::shared_ptr<RunWords> words, Options RunWords::*options,
                      int& status) {
   add_output_options(*command, words->output);
   command->add_flag("--no-trace", words->no_trace, "run the load only, to compare its figures");
   command->callback([words, options, &status] {
-    status = run_scenario(make_scenario((*words).*options), words->output, words->no_trace, {});
+    RunHooks hooks;
+    hooks.fio_json = words->job.fio_json;
+    status = run_scenario(make_scenario((*words).*options), words->output, words->no_trace, hooks);
   });
 }
 
@@ -86,6 +93,7 @@ int run_scenario(const workloads::Scenario& scenario, const OutputWords& output,
                  const RunHooks& hooks) {
   if (!hooks.devices) workloads::check_directory(directory_of(scenario));
   check_outputs(output);
+  if (scenario.fio_json) check_writable(hooks.fio_json, "--fio-json");
   TracingOptions options{.devices = {},
                          .threshold_ns = parse_time_ns(output.threshold, "--threshold"),
                          .disabled_hooks = output.disabled_hooks,
@@ -127,6 +135,7 @@ int run_scenario(const workloads::Scenario& scenario, const OutputWords& output,
     report.end_ns = result.end_ns;
   }
   if (!result.workload.empty()) report.workload = result.workload;
+  if (result.fio) write_fio_json(*result.fio, hooks.fio_json);
   if (result.probe) report.probe = workloads::probe_json(*result.probe, report.start_ns);
   if (hooks.finish) hooks.finish(report, tracing.get());
   write_report(report, output);
@@ -171,6 +180,14 @@ void add_run_command(CLI::App& app, int& status) {
 
   CLI::App* job = command->add_subcommand("job", "a fio job file");
   add_job_options(*job, words->job);
+  job->footer(
+      "Examples:\n"
+      "  stalltrace run job chunk-server.fio --dir /mnt/test --runtime 20s\n"
+      "  stalltrace run job oltp.fio --dir /mnt/test --json report.json --fio-json fio.json\n"
+      "  stalltrace run job oltp.fio --dir /mnt/test --no-trace   # as fio would run it\n"
+      "\n"
+      "What a file may say is in docs/fio-jobs.md. A key that is not known, or that would be done\n"
+      "otherwise than fio does it, is an error that names it and its line.");
   finish_scenario(job, words, &RunWords::job, status);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "userspace/cli/output.h"
@@ -18,6 +19,7 @@ struct RunHooks {
   std::function<void(workloads::WorkloadProcess&, Tracing*)> begun;
   // It has ended, the window is about to close.
   std::function<void()> ended;
+  std::string fio_json;  // where the jobs' figures go in fio's layout, if the scenario has them
   // To add to the report, whose `workload` is there.
   std::function<void(report::Report&, Tracing*)> finish;
 };

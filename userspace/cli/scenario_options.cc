@@ -51,17 +51,34 @@ void set_probe(Scenario& scenario, const std::string& directory, const std::stri
   probe.interval_ns = interval_ns;
 }
 
+std::string_view fill_name(Fill fill) {
+  switch (fill) {
+    case Fill::kPreallocate:
+      return "fallocate";
+    case Fill::kWrite:
+      return "written";
+    case Fill::kNone:
+      return "none";
+    case Fill::kTruncate:
+      return "truncate";
+    case Fill::kKeepSize:
+      break;
+  }
+  return "keep";
+}
+
 nlohmann::json job_json(const JobSpec& job) {
   nlohmann::json json{{"name", job.name},
                       {"dir", job.directory},
                       {"engine", engine_name(job.engine)},
                       {"rw", pattern_name(job.pattern)},
+                      {"files", job_files(job, 0).size()},
                       {"jobs", job.jobs},
                       {"iodepth", job.iodepth},
-                      {"bs", job.block_bytes},
+                      {"bs", job.max_block()},
                       {"size", job.size_bytes},
                       {"direct", job.direct},
-                      {"layout", job.fill == Fill::kWrite ? "written" : "fallocate"},
+                      {"layout", fill_name(job.fill)},
                       {"fsync", job.fsync_every},
                       {"fdatasync", job.fdatasync_every},
                       {"sync_threads", job.sync_threads},
@@ -153,6 +170,11 @@ void add_job_options(CLI::App& command, JobOptions& options) {
   command.add_option("--size", options.size, "Instead of the file's size=")->type_name("SIZE");
   command.add_option("--runtime", options.runtime, "Instead of the file's runtime=")
       ->type_name("TIME");
+  command
+      .add_option("--fio-json", options.fio_json,
+                  "Write the figures to this file as `fio --output-format=json` does, for scripts "
+                  "that read fio; with '-', --quiet keeps the report out of it")
+      ->type_name("FILE");
   add_probe_interval_option(command, options.probe_interval);
   add_load_options(command, options);
 }
@@ -276,6 +298,7 @@ Scenario make_scenario(const JobOptions& options) {
   scenario.name = "job";
   scenario.jobs = workloads::read_fio_job(options.file, overrides);
   scenario.options["file"] = options.file;
+  scenario.fio_json = !options.fio_json.empty();
   scenario.options["jobs"] = nlohmann::json::array();
   for (const JobSpec& job : scenario.jobs) scenario.options["jobs"].push_back(job_json(job));
   set_probe(scenario, scenario.jobs.front().directory, options.probe_interval);

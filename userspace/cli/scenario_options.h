@@ -44,6 +44,7 @@ struct JobOptions : LoadOptions {
   std::optional<std::string> size;
   std::optional<std::string> runtime;
   std::string probe_interval = "0";
+  std::string fio_json;
 };
 
 struct FsmarkOptions : LoadOptions {

@@ -154,7 +154,7 @@ class Flat {
         break;
       }
       if (!flat) {
-        add(fmt::format("{}[{}]", path, i), item, depth + 1);
+        add(fmt::format("{}[{}]", path, label(item, i)), item, depth + 1);
       } else if (scalars) {
         list += (i == 0 ? "" : ", ") + scalar(path, item);
       } else {
@@ -162,6 +162,12 @@ class Flat {
       }
     }
     if (!list.empty()) put(path, list);
+  }
+
+  // What an object calls itself, or its place.
+  static std::string label(const Figures& item, size_t place) {
+    bool named = item.is_object() && item.contains("name") && item["name"].is_string();
+    return named ? item["name"].get<std::string>() : std::to_string(place);
   }
 
   [[nodiscard]] std::string members(const Figures& object) const {

@@ -108,5 +108,22 @@ TEST(Distribution, JsonIsInMicroseconds) {
   EXPECT_EQ(json.size(), 7U);
 }
 
+TEST(LatencyHistogram, DeviationIsExact) {
+  LatencyHistogram histogram;
+  EXPECT_EQ(histogram.deviation_ns(), 0);
+  // Far from zero and close together: what sums of squares in double get wrong.
+  for (uint64_t ns : {2, 4, 4, 4, 5, 5, 7, 9}) histogram.add(1'000'000'000'000 + ns);
+  EXPECT_NEAR(histogram.deviation_ns(), std::sqrt(32.0 / 7), 1e-3);
+  EXPECT_NEAR(histogram.mean_ns(), 1e12 + 5, 1e-3);
+}
+
+TEST(LatencyHistogram, CountsBetween) {
+  LatencyHistogram histogram;
+  for (uint64_t ns : {10, 100, 1000, 2000, 4000, 100'000}) histogram.add(ns);
+  EXPECT_EQ(histogram.count_between(0, 1000), 2U);
+  EXPECT_EQ(histogram.count_between(1000, 4000), 2U);
+  EXPECT_EQ(histogram.count_between(4000, 1'000'000), 2U);
+}
+
 }  // namespace
 }  // namespace stalltrace::workloads

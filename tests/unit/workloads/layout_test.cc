@@ -5,6 +5,7 @@
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -114,6 +115,60 @@ TEST(FileSet, FilesThatAreInTheWay) {
   ASSERT_EQ(mkfifo(dir.file("fifo").c_str(), 0600), 0);
   expect_error({{.path = dir.file("fifo"), .bytes = 4096}}, ExitCode::kUsage, "not a regular file");
   EXPECT_EQ(dir.files(), 2U);
+}
+
+TEST(FileSet, OnePathIsOneFile) {
+  TempDir dir;
+  FileSet files;
+  files.check({{.path = dir.file("a"), .bytes = 4096, .fill = Fill::kNone},
+               {.path = dir.file("a"), .bytes = 65536, .fill = Fill::kWrite},
+               {.path = dir.file("a"), .bytes = 8192}});
+  ASSERT_TRUE(files.create(no_hooks()));
+  EXPECT_EQ(files.created(), 1U);
+  EXPECT_EQ(std::filesystem::file_size(dir.file("a")), 65536U);
+}
+
+TEST(FileSet, WhatIsOnlyReadMayBeAnybodys) {
+  TempDir dir;
+  std::ofstream(dir.file("data")) << std::string(8192, 'x');
+  FileSet files;
+  files.check({{.path = dir.file("data"), .bytes = 8192, .only_read = true}});
+  EXPECT_EQ(files.reused(), 1U);
+  expect_error({{.path = dir.file("data"), .bytes = 8192}}, ExitCode::kUsage, "overwritten");
+  // A second job that writes it makes it one that is written.
+  expect_error({{.path = dir.file("data"), .bytes = 8192, .only_read = true},
+                {.path = dir.file("data"), .bytes = 4096}},
+               ExitCode::kUsage, "overwritten");
+}
+
+TEST(FileSet, AppendedFilesMayBeSmall) {
+  TempDir dir;
+  {
+    FileSet files;
+    files.check({{.path = dir.file("log"), .bytes = 4096}});
+    ASSERT_TRUE(files.create(no_hooks()));
+  }
+  FileSet files;
+  files.check({{.path = dir.file("log"), .bytes = 1 << 20, .append = true},
+               {.path = dir.file("fresh"), .bytes = 4096, .fill = Fill::kNone, .append = true}});
+  EXPECT_EQ(files.size_before(dir.file("log")), 4096U);
+  EXPECT_EQ(files.size_before(dir.file("fresh")), 0U);
+}
+
+TEST(FileSet, WhoMakesTheFile) {
+  TempDir dir;
+  expect_error({{.path = dir.file("a"), .bytes = 4096, .may_create = false}}, ExitCode::kUsage,
+               "allow_file_create");
+  std::ofstream(dir.file("there")) << "x";
+  expect_error({{.path = dir.file("there"), .bytes = 1, .made_later = true}}, ExitCode::kUsage,
+               "is to create it");
+  FileSet files;
+  files.check({{.path = dir.file("later"), .bytes = 4096, .made_later = true}});
+  ASSERT_TRUE(files.create(no_hooks()));
+  EXPECT_FALSE(std::filesystem::exists(dir.file("later")));
+  std::ofstream(dir.file("later")) << "x";
+  files.remove_created();
+  EXPECT_FALSE(std::filesystem::exists(dir.file("later")));
 }
 
 TEST(FileSet, MoreThanTheFileSystemHas) {
