@@ -19,9 +19,10 @@ struct RunHooks {
   std::function<void(workloads::WorkloadProcess&, Tracing*)> begun;
   // It has ended, the window is about to close.
   std::function<void()> ended;
-  std::string fio_json;  // where the jobs' figures go in fio's layout, if the scenario has them
   // To add to the report, whose `workload` is there.
   std::function<void(report::Report&, Tracing*)> finish;
+  // Where the jobs' figures go in fio's layout, if the scenario has them.
+  std::string fio_json = {};
 };
 
 // The exit status. Throws as Tracing and WorkloadProcess do.
