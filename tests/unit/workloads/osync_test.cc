@@ -23,7 +23,7 @@ Scenario osync_in(const std::string& directory) {
   return scenario;
 }
 
-LayoutHooks no_hooks() {
+LayoutHooks silent_hooks() {
   return {.announce = [](const auto&) {}, .progress = [](uint64_t, uint64_t) { return true; }};
 }
 
@@ -39,7 +39,7 @@ TEST_P(Osync, CountsEveryWriteOfEveryThread) {
       GetParam() == WriteEngine::kPsync ? WriteSync::kODsync : WriteSync::kRwfDsync;
   Load load(scenario);
   try {
-    ASSERT_TRUE(load.prepare(no_hooks()));
+    ASSERT_TRUE(load.prepare(silent_hooks()));
   } catch (const Error& error) {
     GTEST_SKIP() << error.what();
   }
