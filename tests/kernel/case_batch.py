@@ -12,9 +12,10 @@ from kernel_events import KernelEvents, near
 from lab import Disk, Folder, Skip, check, run, seed, tool
 
 
-def batch(folder, disk, *words, timeout=300):
+def batch(folder, disk, *words, timeout=300, places=("",)):
     path = folder.file("batch.json")
-    done = run(tool(), "batch", "--dir", disk.mountpoint, *words, "--json", path, timeout=timeout)
+    dirs = [word for place in places for word in ("--dir", os.path.join(disk.mountpoint, place))]
+    done = run(tool(), "batch", *dirs, *words, "--json", path, timeout=timeout)
     with open(path) as file:
         return json.load(file), done.stdout
 

@@ -76,17 +76,23 @@ std::vector<Setting> settings_of(const BatchWords& words) {
 class Batch {
  public:
   // `device`: what it is called where there are several.
-  Batch(const BatchWords& words, StopSignals& signals, std::string directory,
+  Batch(const BatchWords& words, StopSignals& signals, std::vector<std::string> directories,
         const std::string& device)
       : words_(words),
         signals_(signals),
-        directory_(std::move(directory)),
-        devices_(devices_for_path(directory_)),
+        directories_(std::move(directories)),
+        devices_(devices_for_path(directories_.front())),
         knobs_(devices_.front()),
         settings_(settings_of(words)) {
     if (devices_.front().fs != "ext4" || !devices_.front().has_journal) {
-      throw usage_error("{} is {}: batching is counted on ext4 with a journal", directory_,
+      throw usage_error("{} is {}: batching is counted on ext4 with a journal",
+                        directories_.front(),
                         devices_.front().fs == "ext4" ? "ext4 without one" : devices_.front().fs);
+    }
+    for (const std::string& other : directories_) {
+      if (devices_for_path(other).front().kdev == devices_.front().kdev) continue;
+      throw usage_error("{} and {} are on different file systems: analyze them one by one",
+                        directories_.front(), other);
     }
     for (const Setting& setting : settings_) {
       for (unsigned threads : words_.threads) {
@@ -150,7 +156,7 @@ class Batch {
   }
 
   [[nodiscard]] kernel::BatchBounds current_bounds() const {
-    for (const Device& device : devices_for_path(directory_)) {
+    for (const Device& device : devices_for_path(directories_.front())) {
       if (device.kdev == devices_.front().kdev) return kernel::batch_bounds(device.options);
     }
     return {};
@@ -161,7 +167,7 @@ class Batch {
     options.sync = sync;
     options.threads = threads;
     options.loops = 1;
-    options.dirs = {directory_};
+    options.dirs = directories_;
     workloads::Scenario scenario = make_scenario(options);
     workloads::WorkloadProcess load(scenario);
     Tracing tracing({.devices = devices_,
@@ -205,7 +211,7 @@ class Batch {
 
   const BatchWords& words_;
   StopSignals& signals_;
-  std::string directory_;
+  std::vector<std::string> directories_;  // of one file system; threads take them in turn
   std::vector<Device> devices_;
   kernel::Knobs knobs_;
   std::vector<Setting> settings_;
@@ -229,9 +235,10 @@ report::BatchReport empty_report(const BatchWords& words) {
   return report;
 }
 
-void run_on(const BatchWords& words, StopSignals& signals, const std::string& directory,
-            const std::string& device, report::BatchReport& report) {
-  Batch batch(words, signals, directory, device);
+void run_on(const BatchWords& words, StopSignals& signals,
+            const std::vector<std::string>& directories, const std::string& device,
+            report::BatchReport& report) {
+  Batch batch(words, signals, directories, device);
   try {
     batch.run();
   } catch (...) {
@@ -246,7 +253,7 @@ void check_words(const BatchWords& words) {
   if (words.load.dirs.empty() == words.profiles.empty()) {
     throw usage_error("give either a directory (--dir) or emulated disks (--profiles)");
   }
-  if (!words.load.dirs.empty()) workloads::check_directory(words.load.dirs.front());
+  for (const std::string& dir : words.load.dirs) workloads::check_directory(dir);
   for (unsigned threads : words.threads) {
     FsmarkOptions options = words.load;
     options.threads = threads;
@@ -263,11 +270,11 @@ int batch(const BatchWords& words) {
   report::BatchReport report = empty_report(words);
   std::optional<Error> broken;
   try {
-    if (profiles.empty()) run_on(words, signals, words.load.dirs.front(), "", report);
+    if (profiles.empty()) run_on(words, signals, words.load.dirs, "", report);
     for (const std::string& profile : profiles) {
       if (signals.stop_requested()) break;
       ProfileDisk disk(profile);
-      run_on(words, signals, disk.directory(), profile, report);
+      run_on(words, signals, {disk.directory()}, profile, report);
     }
   } catch (const Error& error) {
     if (report.rungs.empty()) throw;
