@@ -135,13 +135,14 @@ int BPF_PROG(sched_process_exit, struct task_struct *task)
 	return 0;
 }
 
-/* Waiting for completions on purpose is no part of the submission. */
+/* Waiting for completions on purpose is no part of the submission. Who asks for none only has
+ * them posted (IORING_SETUP_DEFER_TASKRUN), and still does not want to wait. */
 SEC("tp_btf/io_uring_cqring_wait")
-int BPF_PROG(io_uring_cqring_wait)
+int BPF_PROG(io_uring_cqring_wait, void *ring, int min_events)
 {
 	struct task_state *state;
 
-	if (!window_open)
+	if (!window_open || min_events <= 0)
 		return 0;
 	state = current_state();
 	if (state && state->call == CALL_IO_URING_ENTER)
