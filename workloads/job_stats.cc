@@ -81,6 +81,7 @@ void JobStats::begin(uint64_t now_ns) {
     if (direction) *direction = {};
   }
   sync_.clear();
+  fsync_.clear();
   depth = {};
   batch = {};
   reaped = {};
@@ -103,6 +104,7 @@ void JobStats::merge(const JobStats& other) {
     directions_[i]->merge(*other.directions_[i]);
   }
   sync_.merge(other.sync_);
+  fsync_.merge(other.fsync_);
   depth.merge(other.depth);
   batch.merge(other.batch);
   reaped.merge(other.reaped);

@@ -64,8 +64,11 @@ class JobStats {
   [[nodiscard]] const DirectionStats* direction(bool write) const {
     return directions_[write ? 1 : 0].get();
   }
+  // Every kind of sync, and those that `fsync=` asked for: fio's report knows only these.
   LatencyHistogram& sync() { return sync_; }
+  LatencyHistogram& fsync() { return fsync_; }
   [[nodiscard]] const LatencyHistogram& sync() const { return sync_; }
+  [[nodiscard]] const LatencyHistogram& fsync() const { return fsync_; }
 
   // Adds what another thread measured; the time is then that of the longest, from the first
   // beginning to the last end.
@@ -88,6 +91,7 @@ class JobStats {
  private:
   PerDirection<std::unique_ptr<DirectionStats>> directions_;
   LatencyHistogram sync_;
+  LatencyHistogram fsync_;
   uint64_t begin_ns_ = 0;
   uint64_t end_ns_ = 0;
   uint64_t runtime_ns_ = 0;

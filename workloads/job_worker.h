@@ -96,7 +96,7 @@ class JobWorker : public Worker {
   // job_worker_sync.cc
   [[nodiscard]] bool sync_on_demand() const { return unsynced_ != nullptr; }
   bool sync_if_due();
-  void sync(IoAction action, unsigned file);
+  uint64_t sync(IoAction action, unsigned file);  // how long it took
   void sync_in_ring(IoAction action);
   void sync_range();
   void sync_completed(const Slot& slot, int64_t result, uint64_t end_ns);

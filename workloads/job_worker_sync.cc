@@ -28,15 +28,16 @@ bool JobWorker::sync_if_due() {
   } else if (job_.sync_in_ring && job_.engine == Engine::kIoUring) {
     sync_in_ring(action);
   } else {
-    sync(action, last_written_);
+    uint64_t took_ns = sync(action, last_written_);
+    if (action == IoAction::kFsync) stats_.fsync().add(took_ns);
   }
   return true;
 }
 
 // A plain system call in the submitting thread, with other writes in flight: fio 3.33 does the same
 // for libaio. It covers those writes that were seen complete before it.
-void JobWorker::sync(IoAction action, unsigned file) {
-  if (files_[file].get() < 0) return;
+uint64_t JobWorker::sync(IoAction action, unsigned file) {
+  if (files_[file].get() < 0) return 0;
   commit();
   OpKind kind = action == IoAction::kFsync ? OpKind::kFsync : OpKind::kFdatasync;
   uint64_t start = monotonic_ns();
@@ -49,10 +50,11 @@ void JobWorker::sync(IoAction action, unsigned file) {
   stats_.sync().add(end - start);
   if (error != 0) {
     fail(fmt::format("{} of {}", op_kind_name(kind), path(file)), error);
-    return;
+    return end - start;
   }
   acknowledge(acknowledged_ + unacknowledged_.size(), end);
   look();
+  return end - start;
 }
 
 // A request like the others, as fio has it for io_uring: the thread goes on.
@@ -71,6 +73,7 @@ void JobWorker::sync_in_ring(IoAction action) {
 
 void JobWorker::sync_completed(const Slot& slot, int64_t result, uint64_t end_ns) {
   stats_.sync().add(end_ns - slot.start_ns);
+  if (slot.action == IoAction::kFsync) stats_.fsync().add(end_ns - slot.start_ns);
   if (result < 0) {
     fail(fmt::format("sync of {}", path(slot.io.file)), static_cast<int>(-result));
     return;

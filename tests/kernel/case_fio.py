@@ -38,14 +38,6 @@ def by_us(folder, disk, path):
         return json.load(file)
 
 
-def syncs_at_once(report, job):
-    """fio 3.33 fills its whole queue with syncs, where they are asynchronous, until the first of
-    them is done; for us one is one."""
-    options = report.get("global options", {}) | job["job options"]
-    asynchronous = options.get("ioengine") == "io_uring"
-    return job["latency_depth"] if asynchronous and "stalltrace" not in report["fio version"] else 1
-
-
 def figures(report):
     """Rates by section and direction; of several threads that are not one group, the sum."""
     result = {}
@@ -61,7 +53,7 @@ def figures(report):
         if job["sync"]["total_ios"]:
             key = f"{job['jobname']} sync"
             ios, iops, mean = result.get(key, (0, 0, 0))
-            syncs = job["sync"]["total_ios"] / syncs_at_once(report, job)
+            syncs = job["sync"]["total_ios"]
             result[key] = (ios + syncs, iops, mean + job["sync"]["lat_ns"]["mean"] * syncs)
     return {key: {"ios": ios, "iops": iops, "lat": mean / ios}
             for key, (ios, iops, mean) in result.items()}
