@@ -181,7 +181,7 @@ def data_before_commit(name, options):
                 named.share("bytes and file", in_journal,
                             lambda part, path: says(
                                 path, rf"\d [KM]iB of (\S*/|inode ({inodes})\b)"), 0.95, data)
-                named.share("owner", in_journal, lambda part, path: says(path, whose), 0.8, data)
+                named.share("owner", in_journal, lambda part, path: says(path, whose), 0.4, data)
             else:
                 named.share("page.writeback from device.write",
                             lambda part, path: part["class"] == "page.writeback",
