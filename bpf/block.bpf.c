@@ -49,12 +49,6 @@ static __always_inline void throttle_released(struct bio *bio, u32 disk)
 	emit(&event, sizeof(event), LOSS_RING_OTHER);
 }
 
-/* A device that only maps (dm, md) sends bios of its own down, which come here, too. */
-static __always_inline bool is_for_a_driver(struct bio *bio)
-{
-	return BPF_CORE_READ(bio, bi_bdev, bd_disk, queue, tag_set) != NULL;
-}
-
 /* What a sync writes is its data; what a commit's thread writes after the transaction was locked
  * and before it logs is others' (or the same). */
 static __always_inline void count_data(struct bio *bio)
@@ -223,12 +217,7 @@ static __always_inline void request_completed(struct request *rq, u32 slot, s32 
 	u32 index = slot - 1;
 
 	if (entry) {
-		times->op = entry->op;
-		times->sector = entry->sector;
-		times->bytes = entry->bytes;
-		times->submitter = entry->issuer.tid;
-		times->start_ns = entry->start_ns;
-		times->issue_ns = entry->issue_ns;
+		tell_times(entry, times->complete_ns, times);
 	} else {
 		/* It was in the device when the window opened. */
 		times->op = BPF_CORE_READ(rq, cmd_flags);

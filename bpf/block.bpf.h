@@ -70,6 +70,25 @@ static __always_inline u32 bio_disk(struct bio *bio)
 	return disk ? (u32)(BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor)) : 0;
 }
 
+/* A device that only maps (dm, md) sends bios of its own down, which come to the same hooks. */
+static __always_inline bool is_for_a_driver(struct bio *bio)
+{
+	return BPF_CORE_READ(bio, bi_bdev, bd_disk, queue, tag_set) != NULL;
+}
+
+static __always_inline void tell_times(struct wire_request_entry *entry, u64 complete_ns,
+				       struct wire_request_times *times)
+{
+	times->disk = entry->disk;
+	times->op = entry->op;
+	times->sector = entry->sector;
+	times->bytes = entry->bytes;
+	times->submitter = entry->issuer.tid;
+	times->start_ns = entry->start_ns;
+	times->issue_ns = entry->issue_ns;
+	times->complete_ns = complete_ns;
+}
+
 /* A request whose completion passed unseen (see close_unseen_flush): it ended before `now`. */
 static __always_inline void send_unseen_end(struct wire_request_entry *entry, u64 now)
 {
@@ -79,14 +98,7 @@ static __always_inline void send_unseen_end(struct wire_request_entry *entry, u6
 		return;
 	event.header.kind = WIRE_REQUEST;
 	event.header.size = sizeof(event);
-	event.times.disk = entry->disk;
-	event.times.op = entry->op;
-	event.times.sector = entry->sector;
-	event.times.bytes = entry->bytes;
-	event.times.submitter = entry->issuer.tid;
-	event.times.start_ns = entry->start_ns;
-	event.times.issue_ns = entry->issue_ns;
-	event.times.complete_ns = now;
+	tell_times(entry, now, &event.times);
 	event.task = entry->issuer;
 	event.flags = entry->flags | REQUEST_END_UNSEEN;
 	emit(&event, sizeof(event), LOSS_RING_OTHER);

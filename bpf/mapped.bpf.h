@@ -22,7 +22,7 @@ static __always_inline void mapped_bio_queued(struct bio *bio)
 	/* The linear and striped levels of md send the very bio on. It does not end at them then. */
 	mapped_bios_remove(key);
 	disk = bio_disk(bio);
-	if (!traced_slot(disk) || BPF_CORE_READ(bio, bi_bdev, bd_disk, queue, tag_set))
+	if (!traced_slot(disk) || is_for_a_driver(bio))
 		return;
 	entry = mapped_bios_insert(key);
 	if (!entry)
@@ -55,14 +55,7 @@ static __always_inline void mapped_bio_completed(struct bio *bio)
 		return;
 	event.header.kind = WIRE_REQUEST;
 	event.header.size = sizeof(event);
-	event.times.disk = entry->disk;
-	event.times.op = entry->op;
-	event.times.sector = entry->sector;
-	event.times.bytes = entry->bytes;
-	event.times.submitter = entry->issuer.tid;
-	event.times.start_ns = entry->start_ns;
-	event.times.issue_ns = entry->issue_ns;
-	event.times.complete_ns = bpf_ktime_get_ns();
+	tell_times(entry, bpf_ktime_get_ns(), &event.times);
 	event.task = entry->issuer;
 	mapped_bios_remove(key);
 	if (event.times.complete_ns - event.times.start_ns >= config.request_floor_ns)
