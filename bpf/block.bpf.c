@@ -270,6 +270,7 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, u32 bytes)
 	if (last) {
 		last->times = times;
 		last->at_ns = times.complete_ns;
+		last->softirq = current_softirq();
 		last->tid = (u32)bpf_get_current_pid_tgid();
 	}
 	return 0;

@@ -13,6 +13,7 @@
 struct interrupt_depth {
 	u32 soft;
 	u32 hard;
+	u64 softirqs; /* begun so far: the number of the one that runs */
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -36,6 +37,14 @@ static __always_inline void leave_interrupts(void)
 		depth->soft = 0;
 		depth->hard = 0;
 	}
+}
+
+/* The softirq that this CPU runs; 0: none. They do not nest. */
+static __always_inline u64 current_softirq(void)
+{
+	struct interrupt_depth *depth = interrupt_depth();
+
+	return depth && depth->soft ? depth->softirqs : 0;
 }
 
 static __always_inline u32 waker_context(void)

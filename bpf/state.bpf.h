@@ -143,6 +143,7 @@ struct {
 struct last_complete {
 	struct wire_request_times times;
 	u64 at_ns;
+	u64 softirq; /* in which it was completed; 0: in none */
 	u32 tid; /* of the task in whose context it was completed */
 	u32 pad;
 };

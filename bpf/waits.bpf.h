@@ -16,7 +16,8 @@ static __always_inline bool is_uninterruptible(u32 sleep_state)
 }
 
 /* A task woken right after this CPU completed a request was waiting for it: the interrupted
- * task, or a block server's, has nothing to do with it. */
+ * task, or a block server's, has nothing to do with it. A softirq ends the bios of a large request,
+ * and their pages, one by one: who is woken in it waited for that request, however long it takes. */
 #define COMPLETION_WAKES_WITHIN_NS 100000
 
 static __always_inline void note_completed_request(struct wire_wait *wait, u64 now)
@@ -24,7 +25,11 @@ static __always_inline void note_completed_request(struct wire_wait *wait, u64 n
 	u32 zero = 0;
 	struct last_complete *last = bpf_map_lookup_elem(&last_completes, &zero);
 
-	if (!last || now - last->at_ns > COMPLETION_WAKES_WITHIN_NS)
+	u64 softirq = current_softirq();
+
+	if (!last)
+		return;
+	if (now - last->at_ns > COMPLETION_WAKES_WITHIN_NS && (!softirq || softirq != last->softirq))
 		return;
 	if (last->tid != (u32)bpf_get_current_pid_tgid())
 		return;

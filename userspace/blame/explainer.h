@@ -139,6 +139,7 @@ class Explainer {
   };
   [[nodiscard]] Sender sender_of(const wire::wire_request_times& request) const;
   // Before the request that ended the wait was sent.
+  [[nodiscard]] Cause ending_request(const model::Wait& wait, Span span) const;
   Causes before_request(const model::Wait& wait, Span span, const Trail& trail);
   // "" where the task did not pause on purpose.
   [[nodiscard]] std::string_view pause_of(const model::Wait& wait) const;

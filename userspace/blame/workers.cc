@@ -110,7 +110,23 @@ Explainer::Sender Explainer::sender_of(const wire::wire_request_times& request) 
           request.start_ns != 0 ? request.start_ns : request.issue_ns};
 }
 
+// The device had completed the request, and the interrupt that ends its bios had not come to the
+// one that was waited for: woken later than that, the kernel side names a request only in the same
+// softirq (bpf/waits.bpf.h).
+Cause Explainer::ending_request(const model::Wait& wait, Span span) const {
+  Cause cause = running(task_name(wait.waker), span, Sure::kMeasured);
+  cause.text = fmt::format(
+      "a {} had completed; the interrupt on top of {} was still ending it "
+      "and what completed with it",
+      request_text(wait.waker_request), text_of(task_name(wait.waker)));
+  return cause;
+}
+
 Causes Explainer::before_request(const model::Wait& wait, Span span, const Trail& trail) {
+  if (span.start_ns >= wait.waker_request.complete_ns &&
+      wait.waker_context == wire::WAKER_SOFTIRQ) {
+    return one(ending_request(wait, span));
+  }
   Sender sender = sender_of(wait.waker_request);
   bool before = span.end_ns <= sender.sent_ns;
   if (!before || sender.task.tid == 0 || sender.task.tid == wait.task.tid) {

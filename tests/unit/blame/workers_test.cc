@@ -66,6 +66,22 @@ TEST(Worker, MayHaveBeenWaitedForByWhoGaveItWork) {
   }
 }
 
+// A softirq ends what a large request had written page by page, for longer than a wake-up takes: the
+// device is done by then.
+TEST(Worker, EndsWhatTheDeviceHasCompleted) {
+  Events events;
+  events.call(kFio, wire::CALL_FSYNC, ms(10), ms(60));
+  events.wait(kFio, ms(10), ms(60), ms(60))
+      .stack(WRITEBACK_STACK)
+      .request(1, 800, ms(10), ms(10), ms(55))
+      .woken_by(kWorker, wire::WAKER_SOFTIRQ);
+  events.request(1, 800, ms(10), ms(10), ms(55));
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Stall stall = only_stall(trace);
+  EXPECT_EQ(roots_of(stall.roots),
+            (Lines{"device.write loop0 45000000 measured", "task.cpu 40 5000000 measured"}));
+}
+
 // A kernel thread's buffer under write is nobody's: its place on the disk tells which write it is.
 TEST(Buffer, IsLockedWhileItIsWritten) {
   Events events;
