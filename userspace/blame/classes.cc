@@ -97,12 +97,15 @@ kernel::WaitClass Explainer::classify(const model::Wait& wait) {
     return kernel::log_or_record(by_stack, wait.out_ns,
                                  commit != nullptr ? commit->event.record_ns : 0);
   }
+  // PREEMPT_RT's stack does not tell an inode's lock from others: its slow path is the mutexes'
+  // (seen on 6.12, kernel/locking/rwbase_rt.c is inlined). The address does.
+  bool by_address = wait.has(wire::WAIT_LOCK) && wait.lock_ino != 0;
+  if (by_stack == WaitClass::kLockOther && by_address) return WaitClass::kLockInode;
   if (by_stack != WaitClass::kOther) return by_stack;
   // Without a stack that tells, what the kernel side noted besides it.
   if (starting && is_locked(wait.journal_state)) return WaitClass::kJournalLocked;
-  if (wait.has(wire::WAIT_LOCK)) {
-    return wait.lock_ino != 0 ? WaitClass::kLockInode : WaitClass::kLockOther;
-  }
+  if (by_address) return WaitClass::kLockInode;
+  if (wait.has(wire::WAIT_LOCK)) return WaitClass::kLockOther;
   return WaitClass::kOther;
 }
 

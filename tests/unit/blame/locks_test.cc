@@ -38,6 +38,21 @@ TEST(Lock, HeldByWhomItWasOwnedAndGivenUp) {
                    "task.runnable 99 1000000 measured"}));
 }
 
+// With PREEMPT_RT the stack is that of any lock; the address is the inode's.
+TEST(Lock, IsTheInodesByItsAddress) {
+  Events events;
+  events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
+  events.wait(kFio, ms(10), ms(60), ms(60))
+      .stack({"schedule", "rt_mutex_schedule", "rt_mutex_slowlock_block",
+              "__rt_mutex_slowlock_locked", "ext4_file_write_iter", "aio_write", "io_submit_one"})
+      .lock(kLock, wire::LCB_READ, 1311)
+      .owner(kOther)
+      .woken_by(kOther);
+  EXPECT_EQ(only_stall(events.trace(ms(0), ms(100))).parts[0].wait_class, WaitClass::kLockInode);
+  events.waits.back().lock_ino = 0;
+  EXPECT_EQ(only_stall(events.trace(ms(0), ms(100))).parts[0].wait_class, WaitClass::kLockOther);
+}
+
 // A reader waits although readers hold the lock: a writer is queued ahead of it, and knows more.
 TEST(Lock, OfNobodySeenIsToldByAQueuedWriter) {
   Events events;
