@@ -67,8 +67,14 @@ static __always_inline void count_data(struct bio *bio)
 	}
 	key = state->journal;
 	commit = bpf_map_lookup_elem(&commits, &key);
-	if (commit && commit->flushing_ns && !commit->logging_ns)
-		commit->data_bytes += bio->bi_iter.bi_size;
+	if (!commit || !commit->flushing_ns || commit->logging_ns)
+		return;
+	commit->data_bytes += bio->bi_iter.bi_size;
+	state->data_inode_bytes += bio->bi_iter.bi_size;
+	if (!state->data_inode || state->data_inode_bytes <= commit->data_ino_bytes)
+		return;
+	name_data_inode(commit, (struct inode *)state->data_inode);
+	commit->data_ino_bytes = state->data_inode_bytes;
 }
 
 /* A kernel thread that sends I/O works for a file system: whoever waits for it asks what it waited

@@ -25,6 +25,36 @@ static __always_inline void name_inode(char (*parts)[WIRE_PATH_PART], struct ino
 	}
 }
 
+/* Who had a handle on an inode last, in a call of its own, by struct inode *: a commit that writes
+ * the inode's data first asks whose that is. A kernel worker writes back for others. */
+struct inode_worker {
+	u64 ino;
+	u32 tid; /* of the transaction */
+	u32 pad;
+	struct wire_task task;
+};
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, u64);
+	__type(value, struct inode_worker);
+} inode_workers SEC(".maps") __weak;
+
+static __always_inline void note_worker(struct task_state *state, u32 tid)
+{
+	u64 key = state->handle_inode;
+	struct inode_worker worker = {};
+
+	if (!key || !state->call || (state->worked_inode == key && state->worked_tid == tid))
+		return;
+	state->worked_inode = key;
+	state->worked_tid = tid;
+	worker.ino = state->handle_ino;
+	worker.tid = tid;
+	name_current(&worker.task);
+	bpf_map_update_elem(&inode_workers, &key, &worker, BPF_ANY);
+}
+
 /* Once per task and transaction: when the task joins another one, ends, or the window closes. */
 static __always_inline void send_dirtied(struct task_state *state)
 {

@@ -123,10 +123,10 @@ int BPF_PROG(jbd2_submit_inode_data, struct inode *inode)
 	commit = commit_of((struct journal_s *)state->journal);
 	if (!commit)
 		return 0;
-	if (!commit->data_inodes) {
-		commit->data_ino = BPF_CORE_READ(inode, i_ino);
-		name_inode(commit->data_path, inode);
-	}
+	state->data_inode = (u64)inode;
+	state->data_inode_bytes = 0;
+	if (!commit->data_inodes)
+		name_data_inode(commit, inode);
 	commit->data_inodes++;
 	return 0;
 }
@@ -332,6 +332,7 @@ int BPF_PROG(jbd2_handle_stats, dev_t dev, tid_t tid, u32 type, u32 line, int in
 			__sync_fetch_and_add(&commit->late_handles, 1);
 	}
 	count_dirtied(state, dev, tid, dirtied);
+	note_worker(state, tid);
 	state->handle_start_ns = 0;
 	state->handle_ino = 0;
 	state->handle_inode = 0;

@@ -2,6 +2,7 @@
 #ifndef STALLTRACE_JOURNAL_BPF_H
 #define STALLTRACE_JOURNAL_BPF_H
 
+#include "bpf/dirtied.bpf.h"
 #include "bpf/state.bpf.h"
 
 /* The commit under way in each journal, by struct journal_s *. User space reads what is left when
@@ -20,5 +21,23 @@ struct {
 	__type(key, u32);
 	__type(value, u64);
 } journal_threads SEC(".maps") __weak;
+
+/* The inode that most of the commit's ordered data is of. */
+static __always_inline void name_data_inode(struct wire_commit *commit, struct inode *inode)
+{
+	u64 ino = BPF_CORE_READ(inode, i_ino), key = (u64)inode;
+	struct inode_worker *worker;
+
+	if (commit->data_ino == ino)
+		return;
+	commit->data_ino = ino;
+	worker = bpf_map_lookup_elem(&inode_workers, &key);
+	if (worker && worker->ino == ino && worker->tid == commit->tid)
+		commit->data_owner = worker->task;
+	else
+		commit->data_owner.tid = 0;
+	commit->data_path[0][0] = 0;
+	name_inode(commit->data_path, inode);
+}
 
 #endif

@@ -62,6 +62,9 @@ struct task_state {
 	u32 handle_type;
 	u32 handle_line;
 	u64 handle_inode;   /* struct inode * that the handle is for, 0: none */
+	u64 worked_inode;   /* struct inode * last noted in inode_workers, in transaction worked_tid */
+	u32 worked_tid;
+	u32 pad3;
 	struct wire_dirtied dirtied; /* in the transaction that it joined last */
 
 	/* the lock waited for */
@@ -86,6 +89,8 @@ struct task_state {
 	struct wire_task requester;
 	u64 requested_ns;
 	u64 journal; /* struct journal_s * whose commit this thread runs just now */
+	u64 data_inode;       /* struct inode * whose ordered data it writes just now */
+	u64 data_inode_bytes; /* how much of that so far */
 
 	/* asynchronous I/O being submitted */
 	u64 iocb;

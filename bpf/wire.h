@@ -252,7 +252,9 @@ struct wire_commit {
 	u32 late_handles;   /* handles that ended while the transaction was locked */
 	u64 average_ns;     /* j_average_commit_time once this one is counted in: the batching sleep */
 	u64 data_bytes;     /* ordered data that the thread wrote for it */
-	u64 data_ino;       /* of the first inode with ordered data */
+	u64 data_ino;       /* of the inode most of it was of */
+	u64 data_ino_bytes; /* how much of it was */
+	struct wire_task data_owner; /* whose call last had a handle of the transaction on it; tid 0: nobody's */
 	u32 data_inodes;    /* how many have some */
 	u32 pad;
 	char data_path[WIRE_DATA_PARTS][WIRE_PATH_PART]; /* of data_ino, innermost first */
@@ -524,7 +526,7 @@ WIRE_ASSERT(sizeof(struct wire_task) == 24, "wire_task");
 WIRE_ASSERT(sizeof(struct wire_request_times) == 48, "wire_request_times");
 WIRE_ASSERT(sizeof(struct wire_wait) == 520, "wire_wait");
 WIRE_ASSERT(sizeof(struct wire_call) == 8 + 24 + 16 + 16 + 24 + 8 + 8 + 16 + 240, "wire_call");
-WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 56 + 16 + 32 + 120, "wire_commit");
+WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 56 + 16 + 40 + 24 + 120, "wire_commit");
 WIRE_ASSERT(sizeof(struct wire_sync) == 8 + 24 + 32 + 24 + 16, "wire_sync");
 WIRE_ASSERT(sizeof(struct wire_dirtied) == 8 + 24 + 16 + 16 + 120, "wire_dirtied");
 WIRE_ASSERT(sizeof(struct wire_handle) == 8 + 24 + 16 + 24 + 8, "wire_handle");

@@ -154,6 +154,19 @@ def data_by_fsync():
     data_before_commit("data_by_fsync", "")
 
 
+def most_data(evidence, disk, path):
+    """The inodes that most of the commit's ordered data was of, by what its thread sent after it had
+    named each; None where all files had about as much."""
+    texts = [re.match(r"commit (\d+), ordered data", cause.get("text") or "") for cause in path]
+    commit = next((int(match[1]) for match in texts if match), None)
+    one = evidence.transactions[disk.kdev].get(commit)
+    if not one or not one.data_bytes:
+        return None
+    least = 0.9 * max(one.data_bytes.values())
+    most = {inode for inode, size in one.data_bytes.items() if size >= least}
+    return most if len(most) < len(set(one.data_inodes)) else None
+
+
 def data_before_commit(name, options):
     rng = seed()
     delay = rng.randint(40, 90)
@@ -181,7 +194,11 @@ def data_before_commit(name, options):
                 named.share("bytes and file", in_journal,
                             lambda part, path: says(
                                 path, rf"\d [KM]iB of (\S*/|inode ({inodes})\b)"), 0.95, data)
-                named.share("owner", in_journal, lambda part, path: says(path, whose), 0.4, data)
+                named.share("owner", in_journal, lambda part, path: says(path, whose), 0.9, data)
+                named.share("the file with the most", lambda part, path: in_journal(
+                    part, path) and most_data(evidence, disk, path), lambda part, path: says(
+                        path, rf"\(inode ({'|'.join(map(str, most_data(evidence, disk, path)))})\)"),
+                    0.95, data, 1)
             else:
                 named.share("page.writeback from device.write",
                             lambda part, path: part["class"] == "page.writeback",

@@ -9,7 +9,7 @@ import re
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 
-from sources import LINE, NS_PER_US, kdev
+from sources import LINE, NS_PER_US, RQ_ISSUE, kdev
 
 # Two instances stamp one switch this far apart at most; on an emulated CPU (scripts/vm) each takes
 # longer, and the host may take the CPU away in between.
@@ -120,6 +120,7 @@ class Transaction:
     logging: int = 0
     end: int = 0
     data_inodes: list = field(default_factory=list)
+    data_bytes: dict = field(default_factory=dict)  # inode -> what the thread sent after naming it
 
 
 class Evidence:
@@ -160,10 +161,13 @@ class Evidence:
     def read_journal(self, lines):
         held, running = {}, {}
         for line in lines:
-            if " jbd2_" not in line:
+            if " jbd2_" not in line and (" block_rq_issue:" not in line or not running):
                 continue
             match = LINE.match(line)
             if not match:
+                continue
+            if match[5] == "block_rq_issue":
+                self.count_data(match, running)
                 continue
             comm, task, name, rest = match[1].strip(), int(match[2]), match[5], match[6]
             when = int(match[3]) * 10**9 + int(match[4]) * NS_PER_US
@@ -195,6 +199,16 @@ class Evidence:
                 transaction.logging = when
             elif name == "jbd2_end_commit":
                 transaction.end = when
+
+    def count_data(self, match, running):
+        issued = RQ_ISSUE.match(match[6])
+        dev = kdev(issued[1])
+        if dev not in running or self.journal_threads.get(dev) != int(match[2]):
+            return
+        one = self.transactions[dev][running[dev]]
+        if one.data_inodes and not one.logging:
+            inode = one.data_inodes[-1]
+            one.data_bytes[inode] = one.data_bytes.get(inode, 0) + int(issued[4]) * 512
 
     def locked(self, dev):
         """Time in which new handles of `dev` had to wait for those that were open."""

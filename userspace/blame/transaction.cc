@@ -12,26 +12,27 @@ constexpr size_t kDirtiersListed = 3;
 
 }  // namespace
 
-// Whose data the commit wrote first, as evidence of `cause`.
+// Whose data the commit wrote most of, as evidence of `cause`.
 void Explainer::add_ordered_data(const model::Commit& commit, Cause& cause) const {
   const wire::wire_commit& event = commit.event;
   if (event.data_inodes == 0) return;
   cause.path = trace_.path_of(event.dev, event.data_path);
   if (cause.path.empty()) cause.path = trace_.path_of(event.dev, event.data_ino);
-  std::string text = event.data_bytes != 0
-                         ? fmt::format("ordered data: {} of", format_size(event.data_bytes))
-                         : std::string("ordered data of");
-  text += cause.path.empty() ? fmt::format(" inode {}", event.data_ino)
-                             : fmt::format(" {} (inode {})", cause.path, event.data_ino);
-  if (event.data_inodes > 1) text += fmt::format(" and {} more files", event.data_inodes - 1);
-  // Its owner is whoever allocated its blocks in this transaction, in a call of its own: a worker
-  // that writes back does so for others. Else it is who was last busy with the file before the
-  // transaction was closed.
-  for (const model::Dirtied& dirtied : trace_.dirtied(event.dev, event.tid)) {
-    if (dirtied.ino != event.data_ino || dirtied.call == wire::CALL_NONE) continue;
-    cause.owner = task_name(dirtied.task);
-    break;
+  std::string text = "ordered data: ";
+  if (event.data_bytes != 0) text += format_size(event.data_bytes) + ' ';
+  if (event.data_inodes > 1) {
+    text += fmt::format("in {} files, ", event.data_inodes);
+    if (event.data_ino_bytes != 0) {
+      text += fmt::format("the most {} ", format_size(event.data_ino_bytes));
+    } else {
+      text += "the first ";
+    }
   }
+  text += cause.path.empty() ? fmt::format("of inode {}", event.data_ino)
+                             : fmt::format("of {} (inode {})", cause.path, event.data_ino);
+  // Its owner is whose call had a handle on it in this transaction. Else it is who was last busy
+  // with the file before the transaction was closed.
+  cause.owner = task_name(event.data_owner);
   if (cause.owner.tid == 0) {
     for (const model::Call* call : trace_.calls_on(
              event.dev, event.data_ino, {trace_.window().start_ns, commit.locked().end_ns})) {

@@ -406,6 +406,7 @@ TEST(Commit, DataIsWaitedForAfterTheFirstJournalBlocks) {
   auto& commit = events.commit(7, kJbd, {0, ms(5), ms(6), ms(7), ms(8), ms(90), ms(99), ms(100)});
   commit.data_bytes = 3 << 20;
   commit.data_ino = 13;
+  commit.data_ino_bytes = 2 << 20;
   commit.data_inodes = 2;
   events.wait(kJbd, ms(9), ms(70), ms(70))
       .stack({"io_schedule", "folio_wait_bit_common", "folio_wait_writeback",
@@ -420,7 +421,7 @@ TEST(Commit, DataIsWaitedForAfterTheFirstJournalBlocks) {
   Stall stall = only_stall(trace);
   const Cause& data = stall.parts[0].causes.at(0);
   EXPECT_EQ(data.text, "commit 7, ordered data: waited 60.0 ms for a write of loop0");
-  EXPECT_TRUE(has_evidence(data, "3 MiB of /mnt/d1 (inode 13) and 1 more files, by fio[4250]"))
+  EXPECT_TRUE(has_evidence(data, "3 MiB in 2 files, the most 2 MiB of /mnt/d1 (inode 13), by fio[4250]"))
       << fmt::format("{}", fmt::join(data.evidence, "; "));
   EXPECT_EQ(stall.parts[0].causes.at(1).text.substr(0, 24), "commit 7, journal blocks");
 }
