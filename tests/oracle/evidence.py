@@ -19,7 +19,7 @@ GENERIC = re.compile(r"^(trace_event_raw_event_.*|__traceiter_.*|__schedule|sche
                      r"blk_io_schedule|bit_wait|bit_wait_io|__wait_on_bit|__wait_on_bit_lock|"
                      r"bpf_.*)$")
 
-STACK = re.compile(r"^\s*.*-(\d+)\s+\[\d+\].*: <stack trace>")
+STACK = re.compile(r"^\s*.*-(\d+)\s+\[\d+\] \S+\s+(\d+)\.(\d{6}): <stack trace>")
 
 # (symbols of which all are in the stack, symbols of which none is, class); the first match wins.
 RULES = [
@@ -147,12 +147,13 @@ class Evidence:
             symbols = None
             match = STACK.match(line)
             if match:
+                # In an emulated guest the switch itself is now and then missing before its stack.
                 task = int(match[1])
-                if task in went:
-                    times, stacks = self.stacks.setdefault(task, ([], []))
-                    times.append(went.pop(task))
-                    symbols = []
-                    stacks.append(symbols)
+                when = int(match[2]) * 10**9 + int(match[3]) * NS_PER_US
+                times, stacks = self.stacks.setdefault(task, ([], []))
+                times.append(went.pop(task, when))
+                symbols = []
+                stacks.append(symbols)
                 continue
             match = LINE.match(line)
             if match and match[5] == "sched_switch":
