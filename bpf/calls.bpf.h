@@ -99,6 +99,7 @@ static __always_inline void begin_call(struct task_state *state, u32 call, u32 s
 	state->sync_tid = 0;
 	state->sync_inode = 0;
 	state->sync_start_ns = 0;
+	state->syncing_dev = 0;
 	state->ran_before_ns = bpf_get_current_task_btf()->se.sum_exec_runtime;
 	state->short_waits = 0;
 	state->short_blocked_ns = 0;

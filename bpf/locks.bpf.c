@@ -87,14 +87,6 @@ static __always_inline void read_rt_lock(struct task_state *state)
 	state->lock_owner_is_reader = 0; /* the bit says that there are waiters */
 }
 
-/* Its sleeps are recorded whatever it does, and so are the locks that it sleeps for. */
-static __always_inline bool is_kernel_thread(void)
-{
-	struct task_struct *task = bpf_get_current_task_btf();
-
-	return task->flags & PF_KTHREAD;
-}
-
 /* May run with the lock's wait_lock held and interrupts off: no allocation, no waiting. */
 SEC("tp_btf/contention_begin")
 int BPF_PROG(contention_begin, void *lock, u32 flags)
@@ -105,11 +97,20 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 		return 0;
 	if (!window_open)
 		return 0;
+	/* Whatever the task does: that it sleeps for a lock is of interest beside calls, too, like an
+	 * lseek's wait for the file position. */
 	state = current_state();
-	if (!state || !(state->call || state->handle_start_ns || is_kernel_thread()))
+	if (!state)
 		return 0;
-	if (state->lock_addr == (u64)lock) /* a mutex begins again at each change of state */
+	if (state->lock_addr == (u64)lock) {
+		/* A mutex begins again when its first waiter goes back to sleep: somebody else was
+		 * quicker and has it now. */
+		if ((flags & LCB_MUTEX) && !locks_are_rt_mutexes()) {
+			state->lock_owner.tid = 0;
+			read_owner(state, state->lock_addr + bpf_core_field_offset(struct mutex, owner));
+		}
 		return 0;
+	}
 	/* the same wait, named again by the lock's inner part */
 	if (locks_are_rt_mutexes() && state->lock_addr &&
 	    state->lock_addr + rt_mutex_in_rwsem() == (u64)lock)

@@ -44,7 +44,7 @@ struct task_state {
 	u32 sync_wanted;
 	u32 sync_flags;
 	u32 sync_dev;
-	u32 pad2;
+	u32 syncing_dev; /* of sync and syncfs: the file system they are at, traced or not */
 	u32 short_waits;
 	u32 wanted;   /* this call made others wait: send it whatever it took */
 	u64 short_blocked_ns;

@@ -67,6 +67,7 @@ int BPF_PROG(ext4_sync_fs, struct super_block *sb, int wait)
 		return 0;
 	end_sync(state, 0);
 	dev = BPF_CORE_READ(sb, s_dev);
+	state->syncing_dev = dev;
 	if (!traced_slot(dev))
 		return 0;
 	begin_sync(state, dev);

@@ -112,6 +112,8 @@ static __always_inline void finish_wait(struct task_state *state, struct wire_wa
 	wait->ino = state->ino;
 	wait->call_start_ns = 0;
 	if (state->call) {
+		if (state->syncing_dev)
+			wait->dev = state->syncing_dev;
 		wait->flags |= WAIT_IN_CALL;
 		wait->call_start_ns = state->call_start_ns;
 	}

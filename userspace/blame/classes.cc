@@ -190,6 +190,11 @@ Causes Explainer::explain_waker(const model::Wait& wait, Span span, const Trail&
         span, fmt::format("what {} waited for in {} was not seen", text_of(task_name(wait.task)),
                           kernel::name_of(class_of(wait))));
     if (std::string woken = woken_by(wait); !woken.empty()) cause.evidence.push_back(woken);
+    // sync(2) works through all file systems, also those that are not traced.
+    if (kernel::has_frame(trace_.frames(wait), "ext4_sync_fs") && wait.dev != 0) {
+      cause.evidence.push_back(
+          fmt::format("it synced the file system on {}", trace_.device_name(wait.dev)));
+    }
     return one(std::move(cause));
   }
   Cause cause;

@@ -55,11 +55,6 @@ std::vector<Explainer::Holding> Explainer::turns(const model::Wait& wait, Span s
   if (wait.waker_context == wire::WAKER_TASK && wait.waker.tid != wait.task.tid) {
     waker = task_name(wait.waker);
   }
-  if (owner.tid != 0 && owner.tid == waker.tid) {
-    return {{owner, span, Sure::kMeasured, false,
-             fmt::format("{} held the lock when the wait began and gave it up at its end",
-                         text_of(owner))}};
-  }
   // Those who waited for the same lock and got it while this one went on waiting, in turn.
   std::vector<Holding> turns{{owner, span, Sure::kInferred, reader, {}}};
   if (owner.tid != 0) {
@@ -88,6 +83,10 @@ std::vector<Explainer::Holding> Explainer::turns(const model::Wait& wait, Span s
   }
   // The last in turn is whoever gave the lock up.
   Holding& last = turns.back();
+  if (turns.size() == 1 && owner.tid != 0 && owner.tid == waker.tid) {
+    last.evidence = fmt::format("{} held the lock when the wait began and gave it up at its end",
+                                text_of(owner));
+  }
   if (last.task.tid == 0 && waker.tid != 0) {
     last.task = waker;
     last.evidence = fmt::format("{} gave the lock up at the end", text_of(waker));

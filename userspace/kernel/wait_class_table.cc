@@ -409,6 +409,11 @@ constexpr std::array kGeneral = {
                     "extent_write_cache_pages",
             .none = "folio_wait_writeback wait_on_page_writeback",
             .meaning = "waits for a page's lock"},
+    WaitRow{// 6.18: folio_wait_bit_common is inlined.
+            .number = "30",
+            .wait_class = kPageLock,
+            .leaf = "__filemap_get_folio",
+            .meaning = "waits for a page's lock"},
     WaitRow{// 3.x: wait_on_page_writeback is inlined.
             .number = "30",
             .wait_class = kPageWriteback,
@@ -436,6 +441,18 @@ constexpr std::array kGeneral = {
                     "ext4_wait_block_bitmap ext4_read_inode_bitmap ext4_read_block_bitmap_nowait "
                     "__ext4_get_inode_loc ext4_bread ext4_bread_batch read_extent_buffer_pages*",
             .meaning = "reads metadata of the file system"},
+    WaitRow{.number = "32",
+            .wait_class = kBlockRead,
+            .any = kBufferWait,
+            .with = "ext4_block_write_begin __block_write_begin_int __block_write_begin "
+                    "ext4_block_zero_page_range __ext4_block_zero_page_range "
+                    "ext4_block_truncate_page ext4_zero_partial_blocks block_truncate_page",
+            .meaning = "reads the block that it changes a part of"},
+    WaitRow{.number = "32",
+            .wait_class = kBlockRead,
+            .leaf = "ext4_block_write_begin __block_write_begin_int ext4_block_zero_page_range "
+                    "__ext4_block_zero_page_range ext4_block_truncate_page block_truncate_page",
+            .meaning = "reads the block that it changes a part of"},
     WaitRow{.number = "26",
             .wait_class = kBlockWrite,
             .any = kBufferWait,
@@ -515,6 +532,12 @@ constexpr std::array kGeneral = {
             .meaning = "waits for the user-space server of a FUSE file system"},
     WaitRow{
         .number = "37", .wait_class = kLockOther, .any = kAnyLock, .meaning = "waits for a lock"},
+    WaitRow{// So do stacks of tasks that sleep: the mutex's functions are in .sched.text.
+            .number = "37",
+            .wait_class = kLockOther,
+            .leaf = "fdget_pos __fdget_pos",
+            .meaning = "waits for the file position, which another thread's call on the same file "
+                       "descriptor uses"},
     WaitRow{// /proc/PID/stack leaves the rwsem out.
             .number = "3",
             .wait_class = kLockOther,

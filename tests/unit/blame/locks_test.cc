@@ -106,6 +106,31 @@ TEST(Lock, HeldByOneAfterAnother) {
             (Lines{"task.cpu 4251 30000000 measured", "task.cpu 4250 20000000 inferred"}));
 }
 
+// That the same task had it at the beginning and at the end does not mean that it had it throughout.
+TEST(Lock, HeldByOneAgainAfterAnother) {
+  Events events;
+  events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
+  events.wait(kFio, ms(10), ms(60), ms(60))
+      .stack(INODE_WRITE_STACK)
+      .lock(kLock, wire::LCB_WRITE, 1311)
+      .owner(kOther)
+      .woken_by(kOther);
+  events.wait(kThird, ms(8), ms(12), ms(12))
+      .stack(INODE_WRITE_STACK)
+      .lock(kLock, wire::LCB_WRITE, 1311)
+      .owner(kOther)
+      .woken_by(kOther);
+  events.call(kThird, wire::CALL_WRITE, ms(7), ms(58), wire::CALL_WANTED);
+  events.call(kOther, wire::CALL_WRITE, ms(58), ms(61), wire::CALL_WANTED);
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Stall stall = only_stall(trace);
+  ASSERT_EQ(stall.parts[0].causes.size(), 3U);
+  EXPECT_EQ(stall.parts[0].causes[0].task.tid, kOther.tid);
+  EXPECT_EQ(stall.parts[0].causes[1].task.tid, kThird.tid);
+  EXPECT_EQ(stall.parts[0].causes[1].ns, 46 * kMs);
+  EXPECT_EQ(stall.parts[0].causes[2].task.tid, kOther.tid);
+}
+
 TEST(Lock, WithTheWakerOnlyIsInferred) {
   Events events;
   events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));

@@ -91,6 +91,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{kLockOther,
              "rwsem_down_read_slowpath < lock_mm_and_find_vma < do_user_addr_fault < "
              "fault_in_readable < generic_perform_write < ext4_file_write_iter"},
+        Case{kLockOther,
+             "schedule_preempt_disabled < __mutex_lock.constprop.0 < fdget_pos < ksys_lseek"},
+        Case{kLockOther, "fdget_pos < ksys_write"},
         Case{kLockOther, "rwsem_down_write_slowpath < do_madvise < __x64_sys_madvise"},
         Case{kLockOther,
              "rwsem_down_read_slowpath < down_read < __ext4_new_inode < ext4_create < path_openat"},
@@ -294,6 +297,8 @@ INSTANTIATE_TEST_SUITE_P(
              "io_schedule < folio_wait_bit_common < __filemap_get_folio < "
              "ext4_da_write_begin < generic_perform_write < ext4_buffered_write_iter"},
         Case{kPageWriteback, "io_schedule < folio_wait_bit_common < generic_perform_write"},
+        Case{kPageLock,
+             "io_schedule < __filemap_get_folio < ext4_mb_load_buddy_gfp < ext4_free_blocks"},
         Case{kPageLock, "sleep_on_page < __wait_on_bit_lock < __lock_page < find_lock_page"},
         Case{kBlockRead,
              "io_schedule < folio_wait_bit_common < filemap_update_page < "
@@ -305,6 +310,10 @@ INSTANTIATE_TEST_SUITE_P(
              "io_schedule < bit_wait_io < __wait_on_bit < out_of_line_wait_on_bit < "
              "ext4_read_bh < __read_extent_tree_block < ext4_find_extent < "
              "ext4_ext_map_blocks < ext4_map_blocks < ext4_iomap_begin"},
+        Case{kBlockRead,
+             "io_schedule < bit_wait_io < __wait_on_bit < out_of_line_wait_on_bit < "
+             "ext4_block_write_begin < ext4_da_write_begin < generic_perform_write"},
+        Case{kBlockRead, "ext4_block_write_begin < ext4_da_write_begin < generic_perform_write"},
         Case{kBlockRead, "out_of_line_wait_on_bit < ext4_wait_block_bitmap < ext4_mb_init_cache"},
         Case{kBlockRead,
              "out_of_line_wait_on_bit < __ext4_get_inode_loc < "
