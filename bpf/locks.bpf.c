@@ -121,6 +121,7 @@ int BPF_PROG(contention_begin, void *lock, u32 flags)
 	state->lock_dev = 0;
 	state->lock_owner.tid = 0;
 	state->lock_owner_is_reader = 0;
+	state->lock_sleeps = 0;
 	if (flags & LCB_PERCPU)
 		return 0;
 	if (!(flags & (LCB_MUTEX | LCB_READ | LCB_WRITE | LCB_RT))) {

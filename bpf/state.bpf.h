@@ -74,6 +74,7 @@ struct task_state {
 	u32 lock_flags;
 	struct wire_task lock_owner;
 	u32 lock_owner_is_reader;
+	u32 lock_sleeps; /* for it so far */
 
 	/* freezing a file system: its dev_t between ioctl's entry and exit */
 	u32 freezing;

@@ -92,6 +92,8 @@ static __always_inline void fall_asleep(struct task_state *state, struct task_st
 		state->stopped_at_waking_ns = stopped_by_quota_ns(task);
 		return;
 	}
+	if (state->lock_addr && state->lock_sleeps++)
+		wait->flags |= WAIT_LOCK_AGAIN;
 	if (some_pass_unseen || early_stack_is_cheap(now))
 		take_stack(wait, task);
 	if (BPF_CORE_READ_BITFIELD(task, in_iowait))

@@ -138,6 +138,7 @@ enum wire_wait_flags {
 	WAIT_IOWAIT = 1 << 9,       /* task_struct.in_iowait */
 	WAIT_IDLE = 1 << 10,        /* a workqueue's worker without work, until the waker gave it some */
 	WAIT_QUOTA = 1 << 11,       /* ready to run, and stopped by its cgroup's CPU quota for most of it */
+	WAIT_LOCK_AGAIN = 1 << 12,  /* it was woken, did not get the lock and sleeps for it again */
 };
 
 enum wire_waker_context {

@@ -13,8 +13,6 @@
 namespace stalltrace::blame {
 namespace {
 
-// A woken waiter that did not get the lock sleeps again this soon.
-constexpr uint64_t kTriesAgainNs = 1'000'000;
 constexpr uint64_t kHandOverNs = 1'000'000;
 
 constexpr std::string_view kPinned[] = {"__xfs_iunpin_wait", "xfs_iunpin_wait",
@@ -69,7 +67,7 @@ std::vector<Explainer::Holding> Explainer::turns(const model::Wait& wait, Span s
       std::span<const model::Wait> all = trace_.waits();
       bool again = other->id + 1 < all.size() && all[other->id + 1].task.tid == other->task.tid &&
                    all[other->id + 1].lock_addr == other->lock_addr &&
-                   all[other->id + 1].out_ns - other->in_ns < kTriesAgainNs;
+                   all[other->id + 1].has(wire::WAIT_LOCK_AGAIN);
       if (again) continue;
       TaskName taker = task_name(other->task);
       turns.back().span.end_ns = std::min(turns.back().span.end_ns, other->waking_ns);
@@ -104,6 +102,8 @@ std::vector<Explainer::Holding> Explainer::turns(const model::Wait& wait, Span s
       next.span.start_ns = its_call->span.start_ns;
     } else if (former_call != nullptr && last.span.holds(former_call->span.end_ns)) {
       next.span.start_ns = former_call->span.end_ns;
+      // In no call that is followed it may have had the lock for a moment only: an lseek.
+      if (its_call == nullptr && !is_watched(waker, next.span)) next.task = {};
     } else {
       next.sure = Sure::kGuess;
     }
@@ -149,9 +149,13 @@ void Explainer::name_turns(const model::Wait& wait, std::vector<Holding>& turns)
         take(holding);
       }
     }
-    // Whoever was busy with the inode and did not wait for the lock may have had it.
-    if (wait.lock_ino != 0) {
-      for (const model::Call* call : trace_.calls_on(wait.lock_dev, wait.lock_ino, turn.span)) {
+    // Whoever was busy with the inode and did not wait for the lock may have had it. The file
+    // position's lock is of no inode, but of a file that is open.
+    bool of_inode = wait.lock_ino != 0;
+    if (of_inode || kernel::has_frame(trace_.frames(wait), "fdget_pos")) {
+      for (const model::Call* call :
+           trace_.calls_on(of_inode ? wait.lock_dev : wait.dev, of_inode ? wait.lock_ino : wait.ino,
+                           turn.span)) {
         if (call->tid() == wait.task.tid || free.empty()) continue;
         for (const model::Wait& its : trace_.waits_of(call->tid(), call->span)) {
           if (its.lock_addr == wait.lock_addr || its.has(wire::WAIT_PREEMPTED)) continue;

@@ -106,7 +106,8 @@ TEST(Lock, HeldByOneAfterAnother) {
             (Lines{"task.cpu 4251 30000000 measured", "task.cpu 4250 20000000 inferred"}));
 }
 
-// That the same task had it at the beginning and at the end does not mean that it had it throughout.
+// That the same task had it at the beginning and at the end does not mean that it had it
+// throughout.
 TEST(Lock, HeldByOneAgainAfterAnother) {
   Events events;
   events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
@@ -129,6 +130,55 @@ TEST(Lock, HeldByOneAgainAfterAnother) {
   EXPECT_EQ(stall.parts[0].causes[1].task.tid, kThird.tid);
   EXPECT_EQ(stall.parts[0].causes[1].ns, 46 * kMs);
   EXPECT_EQ(stall.parts[0].causes[2].task.tid, kOther.tid);
+}
+
+// Who gives the file position up at the end may have had it for an lseek only, and who wrote before
+// has written again. The writer's call after that is what kept it.
+TEST(Lock, OfTheFilePositionIsTheNextWritersAgain) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(10), ms(60)).ino = 1311;
+  events.wait(kFio, ms(10), ms(60), ms(60))
+      .stack({"fdget_pos", "ksys_write"})
+      .lock(kLock, wire::LCB_MUTEX, 0)
+      .owner(kOther)
+      .woken_by(kHog);
+  events.waits.back().ino = 1311;
+  events.call(kOther, wire::CALL_WRITE, ms(5), ms(20), wire::CALL_WANTED).ino = 1311;
+  events.call(kOther, wire::CALL_WRITE, ms(20), ms(59), wire::CALL_WANTED).ino = 1311;
+  events.wait(kOther, ms(21), ms(58), ms(58))
+      .stack(WRITEBACK_STACK)
+      .request(1, 800, ms(21), ms(21), ms(58));
+  events.request(1, 800, ms(21), ms(21), ms(58));
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Stall stall = only_stall(trace);
+  EXPECT_EQ(roots_of(stall.roots).at(0), "device.write loop0 37000000 guess");
+}
+
+// A waiter that was woken and sleeps for the lock again has not had it.
+TEST(Lock, IsNotTakenByWhoSleepsForItAgain) {
+  Events events;
+  events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(60));
+  events.wait(kFio, ms(10), ms(60), ms(60))
+      .stack(INODE_WRITE_STACK)
+      .lock(kLock, wire::LCB_WRITE, 1311)
+      .owner(kOther)
+      .woken_by(kOther);
+  events.wait(kThird, ms(8), ms(30), ms(30))
+      .stack(INODE_WRITE_STACK)
+      .lock(kLock, wire::LCB_WRITE, 1311)
+      .owner(kOther)
+      .woken_by(kOther);
+  events.wait(kThird, ms(34), ms(70), ms(70))
+      .stack(INODE_WRITE_STACK)
+      .lock(kLock, wire::LCB_WRITE, 1311)
+      .owner(kOther)
+      .flags(wire::WAIT_LOCK_AGAIN)
+      .woken_by(kFio);
+  events.call(kOther, wire::CALL_WRITE, ms(7), ms(61), wire::CALL_WANTED);
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Stall stall = only_stall(trace);
+  ASSERT_EQ(stall.parts[0].causes.size(), 1U);
+  EXPECT_EQ(stall.parts[0].causes[0].task.tid, kOther.tid);
 }
 
 TEST(Lock, WithTheWakerOnlyIsInferred) {
