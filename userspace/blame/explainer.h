@@ -74,6 +74,7 @@ class Explainer {
     Sure sure = Sure::kInferred;
     bool reader = false;
     std::string evidence;
+    TaskName perhaps{};  // if nobody else is known to have had it then
   };
   [[nodiscard]] std::vector<Holding> holdings(const model::Wait& wait, Span span) const;
   // Until when the locked commit waited for handles, and the journal thread's last sleep for them

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "userspace/base/units.h"
 #include "userspace/blame/explainer.h"
@@ -102,13 +103,16 @@ std::vector<Explainer::Holding> Explainer::turns(const model::Wait& wait, Span s
       next.span.start_ns = its_call->span.start_ns;
     } else if (former_call != nullptr && last.span.holds(former_call->span.end_ns)) {
       next.span.start_ns = former_call->span.end_ns;
-      // In no call that is followed it may have had the lock for a moment only: an lseek.
-      if (its_call == nullptr && !is_watched(waker, next.span)) next.task = {};
     } else {
       next.sure = Sure::kGuess;
     }
     last.span.end_ns = next.span.start_ns;
     turns.push_back(next);
+  }
+  // In no call that is followed it may have had the lock for a moment only: an lseek.
+  for (Holding& turn : turns) {
+    bool known = turn.task.tid == 0 || turn.span.empty() || is_watched(turn.task, turn.span);
+    if (!known) turn.perhaps = std::exchange(turn.task, TaskName{});
   }
   return turns;
 }
@@ -119,6 +123,7 @@ void Explainer::name_turns(const model::Wait& wait, std::vector<Holding>& turns)
   std::vector<Holding> named;
   for (Holding& turn : turns) {
     if (turn.task.tid != 0 || wait.lock_addr == 0 || turn.span.empty()) {
+      if (turn.task.tid == 0) turn.task = turn.perhaps;
       named.push_back(std::move(turn));
       continue;
     }
@@ -168,6 +173,7 @@ void Explainer::name_turns(const model::Wait& wait, std::vector<Holding>& turns)
     for (Span gap : free) {
       named.push_back(turn);
       named.back().span = gap;
+      named.back().task = turn.perhaps;
     }
   }
   std::sort(named.begin(), named.end(),
