@@ -115,7 +115,16 @@ Causes Explainer::explain_wait(const model::Wait& wait, Span span, const Trail& 
   const auto* row = std::find_if(std::begin(kClasses), std::end(kClasses),
                                  [&](const ClassRow& r) { return r.wait_class == wait_class; });
   Handler handler = row == std::end(kClasses) ? &Explainer::explain_other : row->explain;
-  return (this->*handler)(wait, span, trail);
+  Causes causes = (this->*handler)(wait, span, trail);
+  // sync(2) works through all file systems, also those that are not traced.
+  if (wait.dev != 0 && kernel::has_frame(trace_.frames(wait), "ext4_sync_fs")) {
+    for (Cause& cause : causes) {
+      if (!cause.causes.empty() || cause.root.kind != RootKind::kUnexplained) continue;
+      cause.evidence.push_back(
+          fmt::format("it synced the file system on {}", trace_.device_name(wait.dev)));
+    }
+  }
+  return causes;
 }
 
 Cause Explainer::fixed_root(const model::Wait& wait, Span span, RootKind root,
@@ -190,11 +199,6 @@ Causes Explainer::explain_waker(const model::Wait& wait, Span span, const Trail&
         span, fmt::format("what {} waited for in {} was not seen", text_of(task_name(wait.task)),
                           kernel::name_of(class_of(wait))));
     if (std::string woken = woken_by(wait); !woken.empty()) cause.evidence.push_back(woken);
-    // sync(2) works through all file systems, also those that are not traced.
-    if (kernel::has_frame(trace_.frames(wait), "ext4_sync_fs") && wait.dev != 0) {
-      cause.evidence.push_back(
-          fmt::format("it synced the file system on {}", trace_.device_name(wait.dev)));
-    }
     return one(std::move(cause));
   }
   Cause cause;
