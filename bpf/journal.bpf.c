@@ -45,8 +45,11 @@ int BPF_PROG(jbd2_start_commit, struct journal_s *journal, struct transaction_s 
 	commit->start_ns = bpf_ktime_get_ns();
 	commit->requested_ns = state->requested_ns;
 	commit->requester = state->requester;
+	if (state->requested_outside_sync)
+		commit->flags |= COMMIT_OUTSIDE_SYNC;
 	state->requested_ns = 0;
 	state->requester.tid = 0;
+	state->requested_outside_sync = 0;
 	state->journal_thread = 1;
 	state->journal = key;
 	state->dev = dev;

@@ -89,6 +89,7 @@ struct task_state {
 	u32 journal_thread;
 	struct wire_task requester;
 	u64 requested_ns;
+	u32 requested_outside_sync;
 	u64 journal; /* struct journal_s * whose commit this thread runs just now */
 	u64 data_inode;       /* struct inode * whose ordered data it writes just now */
 	u64 data_inode_bytes; /* how much of that so far */

@@ -23,6 +23,15 @@ static __always_inline bool waits_in_sync(struct task_state *state)
 	return state->sync_start_ns && !state->handle_start_ns && !state->starting_journal;
 }
 
+/* Or about to: sync and syncfs ask for a commit before the pass that waits, which is their sync.
+ * Whoever stops a handle of a transaction older than the commit interval, or needs room in the log,
+ * asks for a commit outside of any (jbd2_journal_stop, __jbd2_log_wait_for_space). */
+static __always_inline bool is_syncing(struct task_state *state)
+{
+	return state &&
+	       (state->sync_start_ns || state->call == CALL_SYNC || state->call == CALL_SYNCFS);
+}
+
 /* The journal thread wakes `state`'s task. */
 static __always_inline void commit_woke_sync(struct task_state *state, u32 target_tid)
 {

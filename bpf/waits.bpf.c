@@ -244,6 +244,8 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 			name_current(&state->requester);
 			if (waker_context() != WAKER_TASK)
 				state->requester.tid = 0; /* the commit timer */
+			else
+				state->requested_outside_sync = !is_syncing(current_state());
 		}
 		/* A worker that had nothing to do has now, and waits for a CPU to do it. */
 		if (task->flags & PF_WQ_WORKER) {

@@ -227,6 +227,7 @@ struct wire_call {
 enum wire_commit_flags {
 	COMMIT_CUT_START = 1 << 0, /* under way when tracing began: earlier phases are 0 */
 	COMMIT_UNFINISHED = 1 << 1,
+	COMMIT_OUTSIDE_SYNC = 1 << 2, /* `requester` was in no sync: a handle of an old transaction */
 };
 
 /* One jbd2 commit with its phases (fs/jbd2/commit.c). Sent when it ends. */

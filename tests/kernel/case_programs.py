@@ -19,7 +19,7 @@ def traced(folder, disk, name, command, timeout=120):
     """Under the tracer: what it printed, the report, and the kernel's view of its window."""
     path = folder.file(f"{name}.json")
     before = Counters(disk)
-    with KernelEvents(*ALL) as kernel:
+    with KernelEvents(*ALL, woken=f"jbd2/{disk.short}-8") as kernel:
         done = run(tool(), "trace", "--dev", disk.device, "--json", path, "--", *command,
                    timeout=timeout, cwd=folder.path)
         with open(path) as file:
@@ -53,6 +53,10 @@ def compare(report, seen, seconds):
     own = ours["syncs"]["flush_only"] + ours["own_flush"]
     check(own == len(seen.asked_for_a_flush),
           f"{own} syncs flushed themselves, the kernel saw {len(seen.asked_for_a_flush)}")
+    print(f"  commits: {ours['commits']} for syncs, {ours['timer_commits']} for none, "
+          f"from outside {len(seen.wanted_commits)} of {len(seen.commits)} for syncs")
+    check(ours["commits"] == len(seen.wanted_commits),
+          f"{ours['commits']} commits for syncs, from outside {len(seen.wanted_commits)}")
     requests = len(seen.wanted_commits) + len(seen.flush_only)
     others = flushes - ours["flushes"]["commit"] - ours["flushes"]["sync"]
     check(others <= 0.1 * flushes, f"flushes for neither commits nor syncs: {ours['flushes']}")

@@ -16,11 +16,19 @@ ALL = (SYNC_ENTER, SYNC_EXIT, COMMIT_START, COMMIT_END, BIO_QUEUE, ISSUE, COMPLE
 LINE = re.compile(r"-(\d+)\s+\[\d+\] \S+\s+(\d+)\.(\d+): (\w+): (?:dev )?(\d+),(\d+) (.*)")
 
 
+WAKING = "sched/sched_waking"
+WAKING_LINE = re.compile(r" (\d+)\.(\d+): sched_waking: comm=(\S+) ")
+
+
 class KernelEvents:
-    def __init__(self, *events):
+    """`woken`: the name of a thread whose wake-ups are recorded, too."""
+
+    def __init__(self, *events, woken=None):
         self.path = f"{TRACING}/instances/kt-{os.getpid()}"
-        self.events = events
+        self.events = events + ((WAKING,) if woken else ())
+        self.woken = woken
         self.read = None
+        self.wakings = []  # ns of CLOCK_MONOTONIC, once rows() has read the trace
 
     def put(self, name, value):
         with open(f"{self.path}/{name}", "w") as file:
@@ -30,6 +38,8 @@ class KernelEvents:
         os.mkdir(self.path)
         self.put("trace_clock", "mono")
         self.put("buffer_size_kb", "16384")
+        if self.woken:
+            self.put(f"events/{WAKING}/filter", f'comm == "{self.woken}"')
         for event in self.events:
             self.put(f"events/{event}/enable", "1")
         return self
@@ -40,7 +50,13 @@ class KernelEvents:
         if self.read is None:
             self.read = {}
             with open(f"{self.path}/trace") as file:
-                for match in filter(None, map(LINE.search, file)):
+                for line in file:
+                    woken = self.woken and WAKING_LINE.search(line)
+                    if woken:
+                        self.wakings.append(int(woken[1]) * 10**9 + int(woken[2]) * 1000)
+                    match = LINE.search(line)
+                    if not match:
+                        continue
                     tid, seconds, us, name, major, minor, rest = match.groups()
                     at = int(seconds) * 10**9 + int(us) * 1000
                     rows = self.read.setdefault((name, f"{major}:{minor}"), [])
@@ -73,6 +89,18 @@ def spans(begins, ends):
     return found
 
 
+def from_request(commits, wakings):
+    """The commits from when their thread was woken for them, if it slept: the first time since the
+    commit before."""
+    before, whole = 0, []
+    for begin, end, tid in commits:
+        first = bisect.bisect_right(wakings, before)
+        asked = wakings[first] if first < len(wakings) else begin
+        whole.append((min(asked, begin), end, tid))
+        before = end
+    return whole
+
+
 class Seen:
     """Syncs, commits and flushes of a disk that ended in a window [start, end] of nanoseconds."""
 
@@ -85,7 +113,8 @@ class Seen:
 
         every = spans(kernel.rows(SYNC_ENTER, dev), kernel.rows(SYNC_EXIT, dev))
         self.syncs = ended(every)
-        self.commits = ended(spans(kernel.rows(COMMIT_START, dev), kernel.rows(COMMIT_END, dev)))
+        commits = spans(kernel.rows(COMMIT_START, dev), kernel.rows(COMMIT_END, dev))
+        self.commits = ended(from_request(commits, kernel.wakings))
         # One at a time on a disk with one queue, whoever's interrupt tells of its end.
         self.flushes = ended(spans(flush(kernel.rows(ISSUE, dev)),
                                    flush(kernel.rows(COMPLETE, dev))))
@@ -106,6 +135,9 @@ class Seen:
         self.flush_only = [sync for sync, at in asked.items()
                            if bisect.bisect_left(commit_ends, sync[0]) ==
                            bisect.bisect_right(commit_ends, at)]
-        # A commit in whose time no sync was in flight was nobody's.
-        self.wanted_commits = [commit for commit in self.commits
-                               if any(a <= commit[1] and b >= commit[0] for a, b, _ in every)]
+        # Otherwise a commit was nobody's: no sync was in flight as it ended, or those that were had
+        # gone on to a flush of their own before.
+        self.wanted_commits = [
+            commit for commit in self.commits
+            if any(sync[0] <= commit[1] <= sync[1] and asked.get(sync, commit[1]) >= commit[1]
+                   for sync in every)]

@@ -20,8 +20,8 @@ FlushOrigins::FlushOrigins(const model::Trace& trace, uint32_t dev) : trace_(tra
   }
 }
 
-bool FlushOrigins::is_timers(const model::Commit& commit) const {
-  return commit.by_timer() && !waited_for_.contains(commit.event.tid);
+bool FlushOrigins::is_nobodys(const model::Commit& commit) const {
+  return (commit.by_timer() || commit.outside_sync()) && !waited_for_.contains(commit.event.tid);
 }
 
 bool FlushOrigins::syncs_at(uint32_t tid, uint64_t ns) const {
@@ -50,7 +50,7 @@ FlushOrigin FlushOrigins::of(const wire::wire_flush_member& member, uint32_t dis
     // With an external journal, the file system's disk is flushed before the record is written.
     bool data_disk = trace_.disk_of(commit->event.journal_dev) != disk;
     if (!record && !data_disk) return FlushOrigin::kLogTail;
-    return is_timers(*commit) ? FlushOrigin::kTimer : FlushOrigin::kCommit;
+    return is_nobodys(*commit) ? FlushOrigin::kTimer : FlushOrigin::kCommit;
   }
   if (syncs_at(member.task.tid, member.queued_ns)) return FlushOrigin::kSync;
   if (makes_room_at(member.task.tid, member.queued_ns)) return FlushOrigin::kCheckpoint;

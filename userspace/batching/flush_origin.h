@@ -16,7 +16,7 @@ namespace stalltrace::batching {
 enum class FlushOrigin : uint8_t {
   kCommit,      // a commit's record, or the data device of an external journal
   kSync,        // a sync call's own (blkdev_issue_flush in ext4_sync_file), or its fast commit's
-  kTimer,       // of a commit that the timer began and no sync waited for
+  kTimer,       // of a commit that no sync asked or waited for: mostly the timer's
   kLogTail,     // the journal thread moved the log's tail on (jbd2_update_log_tail)
   kCheckpoint,  // a task made room in the log (__jbd2_log_wait_for_space)
   kForeign,     // anything else: other file systems of the disk, mkfs, raw writes
@@ -31,8 +31,9 @@ class FlushOrigins {
   FlushOrigins(const model::Trace& trace, uint32_t dev);
 
   [[nodiscard]] FlushOrigin of(const model::Flush& flush) const;
-  // The timer began it, and no sync waited for it.
-  [[nodiscard]] bool is_timers(const model::Commit& commit) const;
+  // No sync asked for it, and none waited for it: the timer's, or begun by a task because its
+  // transaction was old or the log full.
+  [[nodiscard]] bool is_nobodys(const model::Commit& commit) const;
 
  private:
   [[nodiscard]] FlushOrigin of(const wire::wire_flush_member& member, uint32_t disk) const;

@@ -110,7 +110,7 @@ Tally tally_of(const model::Trace& trace, uint32_t dev, const std::vector<uint32
   }
   for (const model::Commit& commit : trace.commits(dev)) {
     if (commit.unfinished() || !ends_inside(trace.window(), commit.span().end_ns)) continue;
-    if (origins.is_timers(commit)) {
+    if (origins.is_nobodys(commit)) {
       ++tally.timer_commits;
     } else {
       ++tally.commits;

@@ -33,8 +33,8 @@ struct Tally {
   uint64_t files = 0;                // that it made
   std::vector<model::Span> windows;  // in which everything below was counted
   SyncCounts syncs;
-  uint64_t commits = 0;        // those of the timer that nobody waited for left out
-  uint64_t timer_commits = 0;  // those
+  uint64_t commits = 0;        // those that no sync asked or waited for left out
+  uint64_t timer_commits = 0;  // those: mostly the timer's
   std::array<uint64_t, kFlushOrigins> flushes{};
 
   SyncTimes sync_parts_ns{};  // of all syncs

@@ -94,6 +94,8 @@ struct Commit {
   [[nodiscard]] bool by_timer() const {
     return event.requested_ns != 0 && event.requester.tid == 0;
   }
+  // A task asked for it, and not to have something synced.
+  [[nodiscard]] bool outside_sync() const { return (event.flags & wire::COMMIT_OUTSIDE_SYNC) != 0; }
 };
 
 struct Handle {

@@ -125,6 +125,26 @@ TEST(Tally, ATimersCommitThatNobodyWaitsForIsLeftOut) {
   EXPECT_EQ(waited_for.flushes[static_cast<size_t>(FlushOrigin::kCommit)], 1U);
 }
 
+// A handle stopped after the transaction's time was up asks for its commit, and goes on.
+TEST(Tally, ACommitThatATaskAsksForOutsideASyncIsNobodysUnlessOneWaits) {
+  Events events;
+  auto& commit =
+      events.commit(6, kThread, {ms(10), ms(10), ms(11), ms(12), ms(13), ms(20), ms(29), ms(30)});
+  commit.requester = kTwo;
+  Events::member(events.flush(ms(20), ms(20), ms(28)), kThread, ms(20), 6, true);
+  Tally by_a_sync = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  EXPECT_EQ(by_a_sync.commits, 1U);
+  commit.flags |= wire::COMMIT_OUTSIDE_SYNC;
+  Tally alone = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  EXPECT_EQ(alone.commits, 0U);
+  EXPECT_EQ(alone.timer_commits, 1U);
+  EXPECT_EQ(alone.flushes[static_cast<size_t>(FlushOrigin::kTimer)], 1U);
+  events.sync(kOne, ms(15), ms(31), 6, wire::SYNC_COMMIT_WOKE);
+  Tally waited_for = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
+  EXPECT_EQ(waited_for.commits, 1U);
+  EXPECT_EQ(waited_for.flushes[static_cast<size_t>(FlushOrigin::kCommit)], 1U);
+}
+
 TEST(Tally, IdleIsWhereASyncWaitsAndNoFlushIsUnderWay) {
   Tally tally = tally_of(two_share_a_commit().trace(ms(0), ms(100)), kPart, {kDisk});
   // 9..20, 30..31, 41..46 of the two; 60..61, 71..72 of the third
