@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <numeric>
 
 #include "userspace/base/units.h"
@@ -12,20 +10,6 @@
 
 namespace stalltrace::batching {
 namespace {
-
-// Two-sided 95 % quantiles of Student's t by degrees of freedom, from 1.
-double t_quantile(size_t freedom) {
-  constexpr std::array kQuantiles{12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306,
-                                  2.262,  2.228, 2.201, 2.179, 2.160, 2.145, 2.131};
-  return freedom <= kQuantiles.size() ? kQuantiles[freedom - 1] : 2.0;
-}
-
-// What counts is the work that was put on disk: one sync may be for the files of many.
-std::vector<double> work_rates(const Rung& rung) {
-  std::vector<double> rates;
-  for (const Tally& loop : rung.loops) rates.push_back(rates_of(loop).files_per_s);
-  return rates;
-}
 
 std::vector<double> commit_sharing(const Rung& rung) {
   std::vector<double> shares;
@@ -52,11 +36,6 @@ std::string files_per_sync_text(const Rung& rung, const Rung& reference) {
   return fmt::format("x{:.2f} by files per sync call, ", per_sync);
 }
 
-std::string interval(const Effect& effect) {
-  if (!effect.low) return "one loop only: no interval";
-  return fmt::format("95 % interval {:.3g} to {:.3g}", *effect.low, *effect.high);
-}
-
 std::string threads_text(unsigned threads) {
   return fmt::format("{} thread{}", threads, threads == 1 ? "" : "s");
 }
@@ -69,7 +48,7 @@ std::string under(const Rung& rung) {
 Verdict gain_verdict(const Rung& rung, const Rung& first) {
   Verdict verdict;
   verdict.about = fmt::format("gain of {}{}", threads_text(rung.threads), under(rung));
-  verdict.effect = effect_of(work_rates(rung), work_rates(first));
+  verdict.effect = effect_of(rung.files_per_s(), first.files_per_s());
   Gain gain = gain_of(rung.sum(), first.sum());
   double times = verdict.effect.ratio;
   std::string because =
@@ -87,23 +66,23 @@ Verdict gain_verdict(const Rung& rung, const Rung& first) {
     case Finding::kMore:
       verdict.text =
           fmt::format("{} threads put {:.2f} times as many files on disk a second as {}: {} ({})",
-                      rung.threads, times, first.threads, because, interval(verdict.effect));
+                      rung.threads, times, first.threads, because, interval_text(verdict.effect));
       break;
     case Finding::kLess:
       verdict.text = fmt::format(
           "{} threads put only {:.2f} times as many files on disk a second as {}: {} ({})",
-          rung.threads, times, first.threads, because, interval(verdict.effect));
+          rung.threads, times, first.threads, because, interval_text(verdict.effect));
       break;
     case Finding::kNone:
       verdict.text =
           fmt::format("{} threads put as many files on disk a second as {}: nothing is gained ({})",
-                      rung.threads, first.threads, interval(verdict.effect));
+                      rung.threads, first.threads, interval_text(verdict.effect));
       break;
     case Finding::kUnclear:
       verdict.text = fmt::format(
           "{} threads put {:.2f} times as many files on disk a second as {}, but the loops "
           "differ too much to be sure ({}): more loops (-L) would tell",
-          rung.threads, times, first.threads, interval(verdict.effect));
+          rung.threads, times, first.threads, interval_text(verdict.effect));
       break;
   }
   return verdict;
@@ -128,24 +107,26 @@ std::string mean_time(const std::vector<uint64_t>& values) {
   return format_time(std::accumulate(values.begin(), values.end(), uint64_t{0}) / values.size());
 }
 
-Verdict knob_verdict(const Rung& rung, const Rung& reference) {
+// `comparisons`: how many are made like this one.
+Verdict knob_verdict(const Rung& rung, const Rung& reference, size_t comparisons) {
   Verdict verdict;
+  verdict.comparisons = comparisons;
   verdict.about = fmt::format("{}, {}{}", rung.setting, threads_text(rung.threads),
                               rung.device.empty() ? "" : " on " + rung.device);
-  verdict.effect = effect_of(work_rates(rung), work_rates(reference));
+  verdict.effect = effect_of(rung.files_per_s(), reference.files_per_s(), comparisons);
+  std::string interval = interval_text(verdict.effect, comparisons);
   std::string what = "against " + reference.setting;
   switch (finding_of(verdict.effect)) {
     case Finding::kMore:
     case Finding::kLess:
       verdict.text = fmt::format("{}: {:.2f} times as many files a second ({})", what,
-                                 verdict.effect.ratio, interval(verdict.effect));
+                                 verdict.effect.ratio, interval);
       break;
     case Finding::kNone:
-      verdict.text = fmt::format("{}: no effect ({})", what, interval(verdict.effect));
+      verdict.text = fmt::format("{}: no effect ({})", what, interval);
       break;
     case Finding::kUnclear:
-      verdict.text = fmt::format("{}: no effect that these loops could show ({})", what,
-                                 interval(verdict.effect));
+      verdict.text = fmt::format("{}: no effect that these loops could show ({})", what, interval);
       break;
   }
   Tally ours = rung.sum();
@@ -166,7 +147,7 @@ const Rung& best_of(const std::vector<const Rung*>& ladder) {
   const Rung* best = ladder.back();
   double most = 0;
   for (const Rung* rung : ladder) {
-    double times = effect_of(work_rates(*rung), work_rates(*ladder.front())).ratio;
+    double times = effect_of(rung->files_per_s(), ladder.front()->files_per_s()).ratio;
     if (times > most) {
       most = times;
       best = rung;
@@ -186,24 +167,25 @@ constexpr const char* kNoGain = "more threads do not put more files on disk a se
 Verdict ladder_verdict(const Rung& best, const Rung& first) {
   Verdict verdict;
   verdict.about = "batching" + under(first);
-  verdict.effect = effect_of(work_rates(best), work_rates(first));
+  verdict.effect = effect_of(best.files_per_s(), first.files_per_s());
   Gain gain = gain_of(best.sum(), first.sum());
   double shared = gain.factors ? gain.factors->commit_sharing * gain.factors->flush_sharing *
                                      files_per_sync(best.sum(), first.sum())
                                : 1;
   std::string times = more_files(best, first, verdict.effect);
   if (finding_of(verdict.effect) != Finding::kMore) {
-    verdict.text = fmt::format("there is none to win: {} ({})", kNoGain, interval(verdict.effect));
+    verdict.text =
+        fmt::format("there is none to win: {} ({})", kNoGain, interval_text(verdict.effect));
   } else if (!gain.factors) {
-    verdict.text = fmt::format("{} ({}); by what is not known: {}", times, interval(verdict.effect),
-                               gain.missing);
+    verdict.text = fmt::format("{} ({}); by what is not known: {}", times,
+                               interval_text(verdict.effect), gain.missing);
   } else if (shared > 1.1) {
     verdict.text = fmt::format("it wins on this device: {}, x{:.2f} of it by sharing ({})", times,
-                               shared, interval(verdict.effect));
+                               shared, interval_text(verdict.effect));
   } else {
     verdict.text =
         fmt::format("{}, but not by sharing (x{:.2f}): the device takes more at once ({})", times,
-                    shared, interval(verdict.effect));
+                    shared, interval_text(verdict.effect));
   }
   return verdict;
 }
@@ -216,17 +198,20 @@ std::vector<Verdict> flushless_verdicts(const Rung& best, const Rung& first, con
   Verdict software;
   software.about = "commits shared" + under(first);
   software.effect = effect_of(commit_sharing(best), commit_sharing(first));
-  Effect rate = effect_of(work_rates(best), work_rates(first));
+  Effect rate = effect_of(best.files_per_s(), first.files_per_s());
   std::string times = finding_of(rate) == Finding::kMore ? more_files(best, first, rate) : kNoGain;
   software.text = fmt::format(
       "{} ({}): {}x{:.2f} by shared commits ({}), x{:.2f} by commits a second. A commit takes {} "
       "there, of writes, wake-ups and CPUs",
-      times, interval(rate), files_per_sync_text(best, first), software.effect.ratio,
-      interval(software.effect), gain.without_flush->commit_rate, mean_time(first.sum().commit_ns));
+      times, interval_text(rate), files_per_sync_text(best, first), software.effect.ratio,
+      interval_text(software.effect), gain.without_flush->commit_rate,
+      mean_time(first.sum().commit_ns));
   return {device, software};
 }
 
+// Nothing for a setting that is itself what others are compared with.
 const Rung* reference_of(const std::vector<Rung>& rungs, const Rung& rung) {
+  if (rung.setting == rung.reference) return nullptr;
   for (const Rung& other : rungs) {
     if (other.device == rung.device && other.threads == rung.threads &&
         other.setting == rung.reference) {
@@ -238,39 +223,16 @@ const Rung* reference_of(const std::vector<Rung>& rungs, const Rung& rung) {
 
 }  // namespace
 
+std::vector<double> Rung::files_per_s() const {
+  std::vector<double> rates;
+  for (const Tally& loop : loops) rates.push_back(rates_of(loop).files_per_s);
+  return rates;
+}
+
 Tally Rung::sum() const {
   Tally all;
   for (const Tally& loop : loops) all += loop;
   return all;
-}
-
-Effect effect_of(const std::vector<double>& run, const std::vector<double>& reference) {
-  std::vector<double> logs;
-  for (size_t i = 0; i < run.size() && i < reference.size(); ++i) {
-    if (run[i] > 0 && reference[i] > 0) logs.push_back(std::log(run[i] / reference[i]));
-  }
-  Effect effect;
-  if (logs.empty()) return effect;
-  auto count = static_cast<double>(logs.size());
-  double mean = std::accumulate(logs.begin(), logs.end(), 0.0) / count;
-  effect.ratio = std::exp(mean);
-  if (logs.size() < 2) return effect;
-  double squares = 0;
-  for (double value : logs) squares += (value - mean) * (value - mean);
-  double half = t_quantile(logs.size() - 1) * std::sqrt(squares / (count - 1) / count);
-  effect.low = std::exp(mean - half);
-  effect.high = std::exp(mean + half);
-  return effect;
-}
-
-Finding finding_of(const Effect& effect) {
-  constexpr double kNothing = 0.05;
-  double low = effect.low.value_or(effect.ratio);
-  double high = effect.high.value_or(effect.ratio);
-  if (low > 1 - kNothing && high < 1 + kNothing) return Finding::kNone;
-  if (low > 1) return Finding::kMore;
-  if (high < 1) return Finding::kLess;
-  return Finding::kUnclear;
 }
 
 const Rung& first_rung(const std::vector<Rung>& rungs, const Rung& rung) {
@@ -295,13 +257,16 @@ std::vector<Verdict> verdicts_of(const std::vector<Rung>& rungs) {
       verdicts.push_back(ladder_verdict(best, rung));
     }
   }
+  auto comparisons =
+      static_cast<size_t>(std::count_if(rungs.begin(), rungs.end(), [&](const Rung& rung) {
+        return reference_of(rungs, rung) != nullptr;
+      }));
   for (const Rung& rung : rungs) {
     const Rung& first = first_rung(rungs, rung);
     if (&first != &rung) verdicts.push_back(gain_verdict(rung, first));
     if (idle_share(rung.sum())) verdicts.push_back(waiting_verdict(rung));
-    if (rung.setting == rung.reference) continue;
     const Rung* reference = reference_of(rungs, rung);
-    if (reference != nullptr) verdicts.push_back(knob_verdict(rung, *reference));
+    if (reference != nullptr) verdicts.push_back(knob_verdict(rung, *reference, comparisons));
   }
   return verdicts;
 }

@@ -2,37 +2,20 @@
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "userspace/batching/effect.h"
 #include "userspace/batching/tally.h"
 #include "userspace/kernel/knobs.h"
 
 namespace stalltrace::batching {
 
-// A ratio with its 95 % interval. Loops are pairs: the same loop of both runs ran one after the
-// other, so what drifted between the loops cancels.
-struct Effect {
-  double ratio = 1;
-  std::optional<double> low, high;  // nothing with a single loop
-};
-// Student's t on the logarithms of the pairs' ratios. `run` and `reference`: one value per loop,
-// above 0, as many of each.
-Effect effect_of(const std::vector<double>& run, const std::vector<double>& reference);
-
-enum class Finding {
-  kMore,     // the whole interval is above 1
-  kLess,     // below
-  kNone,     // within 5 % of 1: no effect
-  kUnclear,  // includes 1 and reaches further: more loops would tell
-};
-Finding finding_of(const Effect& effect);
-
 struct Verdict {
   std::string about;  // "gain of 8 threads", "max_batch_time=0, 4 threads", ...
   std::string text;
   Effect effect;
+  size_t comparisons = 1;  // that the effect's interval holds for together
 };
 
 // One rung of the ladder: the loops of one thread count under one setting.
@@ -47,6 +30,9 @@ struct Rung {
   std::vector<Tally> loops;
 
   [[nodiscard]] Tally sum() const;
+  // Of each loop. What counts is the work that was put on disk: one sync may be for the files of
+  // many.
+  [[nodiscard]] std::vector<double> files_per_s() const;
   // Another rung of the same ladder: only the number of threads differs.
   [[nodiscard]] bool same_ladder(const Rung& other) const {
     return device == other.device && setting == other.setting;

@@ -84,7 +84,8 @@ Json run_json(const Rung& rung, const Rung& first) {
            {"knobs", rung.knobs},
            {"loops", rung.loops.size()},
            {"elapsed_s", static_cast<double>(tally.ns) / 1e9},
-           {"files_per_s", batching::rates_of(tally).files_per_s}};
+           {"files_per_s", batching::rates_of(tally).files_per_s},
+           {"files_per_s_of_loops", rung.files_per_s()}};
   if (gain.of_syncs) run["gain"] = *gain.of_syncs;
   if (gain.factors) {
     run["factors"] = {{"commit_sharing", gain.factors->commit_sharing},
@@ -132,6 +133,13 @@ void put_syncs(Json& json, const Tally& tally) {
   json["own_flush"] = tally.syncs.own_flush;
 }
 
+// The interval holds for that many comparisons together.
+void put_interval(Json& json, const batching::Effect& effect, size_t comparisons) {
+  if (!effect.low) return;
+  json["ci95"] = {*effect.low, *effect.high};
+  if (comparisons > 1) json["comparisons"] = comparisons;
+}
+
 }  // namespace
 
 Json sharing_json(const Tally& tally, const kernel::BatchBounds& bounds) {
@@ -173,7 +181,7 @@ Json to_json(const BatchReport& report) {
   Json verdicts = Json::array();
   for (const batching::Verdict& verdict : report.verdicts) {
     Json one{{"about", verdict.about}, {"text", verdict.text}, {"effect", verdict.effect.ratio}};
-    if (verdict.effect.low) one["ci95"] = {*verdict.effect.low, *verdict.effect.high};
+    put_interval(one, verdict.effect, verdict.comparisons);
     verdicts.push_back(std::move(one));
   }
   Json command = Json::array();

@@ -130,7 +130,7 @@ TEST(Tally, ACommitThatATaskAsksForOutsideASyncIsNobodysUnlessOneWaits) {
   Events events;
   auto& commit =
       events.commit(6, kThread, {ms(10), ms(10), ms(11), ms(12), ms(13), ms(20), ms(29), ms(30)});
-  commit.requester = kTwo;
+  commit.requester = kTwo.wire();
   Events::member(events.flush(ms(20), ms(20), ms(28)), kThread, ms(20), 6, true);
   Tally by_a_sync = tally_of(events.trace(ms(0), ms(100)), kPart, {kDisk});
   EXPECT_EQ(by_a_sync.commits, 1U);

@@ -2,40 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 namespace stalltrace::batching {
 namespace {
-
-// Worked by hand: logarithms ln 2, ln 2.2, ln 1.8; mean 0.68980, deviation 0.10038; t(2) = 4.303.
-TEST(Effect, IsTheGeometricMeanWithStudentsInterval) {
-  Effect effect = effect_of({20, 22, 18}, {10, 10, 10});
-  double mean = (std::log(2.0) + std::log(2.2) + std::log(1.8)) / 3;
-  EXPECT_NEAR(effect.ratio, std::exp(mean), 1e-9);
-  ASSERT_TRUE(effect.low);
-  EXPECT_NEAR(*effect.low, 1.5534, 0.001);
-  EXPECT_NEAR(*effect.high, 2.5579, 0.001);
-}
-
-TEST(Effect, PairsCancelWhatDrifts) {
-  Effect effect = effect_of({20, 40, 80}, {10, 20, 40});
-  EXPECT_DOUBLE_EQ(effect.ratio, 2);
-  EXPECT_NEAR(*effect.low, 2, 1e-9);
-  EXPECT_NEAR(*effect.high, 2, 1e-9);
-}
-
-TEST(Effect, OneLoopHasNoInterval) {
-  Effect effect = effect_of({30}, {10});
-  EXPECT_DOUBLE_EQ(effect.ratio, 3);
-  EXPECT_FALSE(effect.low);
-}
-
-TEST(Finding, NeedsTheWholeIntervalOnOneSide) {
-  EXPECT_EQ(finding_of({1.5, 1.2, 1.9}), Finding::kMore);
-  EXPECT_EQ(finding_of({0.7, 0.6, 0.9}), Finding::kLess);
-  EXPECT_EQ(finding_of({1.01, 0.97, 1.04}), Finding::kNone);
-  EXPECT_EQ(finding_of({1.1, 0.8, 1.5}), Finding::kUnclear);
-}
 
 Tally loop_of(uint64_t syncs, uint64_t commits, uint64_t flushes) {
   Tally tally;
