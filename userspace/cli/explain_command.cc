@@ -1,18 +1,15 @@
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 
 #include "userspace/base/error.h"
 #include "userspace/base/version.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/input.h"
 #include "userspace/cli/output.h"
 #include "userspace/dump/explain.h"
 #include "userspace/dump/parse.h"
@@ -21,9 +18,6 @@
 
 namespace stalltrace::cli {
 namespace {
-
-// More than any kernel log; a mistaken argument like /dev/zero ends here.
-constexpr size_t kMostBytes = size_t{1} << 30;
 
 struct ExplainWords {
   std::string file;
@@ -60,46 +54,6 @@ void check_text(const std::string& text, const std::string& name) {
   }
 }
 
-std::string read_all(int fd, const std::string& name) {
-  constexpr size_t kEnoughToTell = 4096;
-  std::string text;
-  std::string buffer(size_t{1} << 20, '\0');
-  bool checked = false;
-  while (true) {
-    ssize_t got = read(fd, buffer.data(), buffer.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw usage_error("{} cannot be read: {}", name, strerror(errno));
-    text.append(buffer, 0, static_cast<size_t>(got));
-    // Early, before a gigabyte of something else is read; not by the few bytes of a pipe's start.
-    if (!checked && !text.empty() && (got == 0 || text.size() >= kEnoughToTell)) {
-      check_text(text, name);
-      checked = true;
-    }
-    if (got == 0) return text;
-    if (text.size() > kMostBytes) {
-      throw usage_error("{} is larger than 1 GiB: cut out the part with the hang", name);
-    }
-  }
-}
-
-std::string read_file(const std::string& path) {
-  int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0) throw usage_error("{} cannot be read: {}", path, strerror(errno));
-  struct stat about {};
-  std::string text;
-  try {
-    if (fstat(fd, &about) == 0 && S_ISDIR(about.st_mode)) {
-      throw usage_error("{} is a directory: give a file, or pipe the text in", path);
-    }
-    text = read_all(fd, path);
-  } catch (...) {
-    close(fd);
-    throw;
-  }
-  close(fd);
-  return text;
-}
-
 void explain(const ExplainWords& words) {
   check_outputs(words.output);
   bool from_input = words.file.empty() || words.file == "-";
@@ -107,7 +61,8 @@ void explain(const ExplainWords& words) {
     throw usage_error("explain: give a file with the stacks, or pipe them in (see --help)");
   }
   const std::string name = from_input ? "standard input" : words.file;
-  const std::string text = from_input ? read_all(STDIN_FILENO, name) : read_file(words.file);
+  const std::string text =
+      from_input ? read_all(STDIN_FILENO, name, check_text) : read_file(words.file, check_text);
   if (text.empty()) throw usage_error("{} is empty", name);
   const dump::Dump dump = dump::parse(text);
   if (dump.tasks.empty()) {

@@ -12,7 +12,28 @@ namespace {
 // Beyond this many nanoseconds (285 years) no time of a report can be.
 constexpr double kMostNs = 9e18;
 
+// Each link of a chain is two levels. No chain that blame builds comes near; a hostile file must
+// not exhaust the stack of what walks it.
+constexpr int kDeepest = 256;
+
 }  // namespace
+
+JsonNode::Json parse_json(std::string_view text, std::string_view what) {
+  auto check_depth = [what](int depth, JsonNode::Json::parse_event_t /*event*/,
+                            JsonNode::Json& /*parsed*/) {
+    if (depth > kDeepest) throw usage_error("{}: nested deeper than {}", what, kDeepest);
+    return true;
+  };
+  if (text.empty()) throw usage_error("{}: is empty", what);
+  try {
+    return JsonNode::Json::parse(text, check_depth);
+  } catch (const JsonNode::Json::parse_error& error) {
+    throw usage_error("{}: not JSON: something is wrong at byte {} of {}", what, error.byte,
+                      text.size());
+  } catch (const JsonNode::Json::out_of_range&) {
+    throw usage_error("{}: holds a number that is out of range", what);
+  }
+}
 
 std::string JsonNode::where() const {
   // The path holds keys of the document: whoever wrote it must not write to our terminal.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "userspace/base/error.h"
@@ -55,5 +56,9 @@ class JsonNode {
   std::string what_;
   std::string path_;
 };
+
+// A document from text that may be anybody's: not nested without end. `what` names it in errors.
+// Throws a usage Error for text that is not JSON.
+JsonNode::Json parse_json(std::string_view text, std::string_view what);
 
 }  // namespace stalltrace::report

@@ -14,9 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Each link of a chain is two levels. No chain that blame builds comes near; a hostile file must
-// not exhaust the stack of what walks it.
-constexpr int kDeepest = 256;
 constexpr uint64_t kMost32 = std::numeric_limits<uint32_t>::max();
 
 std::string text_or_empty(const JsonNode& node, const char* key) {
@@ -427,22 +424,6 @@ class Reader {
   Report report_;
 };
 
-Json parse(std::string_view text, std::string_view what) {
-  auto check_depth = [what](int depth, Json::parse_event_t /*event*/, Json& /*parsed*/) {
-    if (depth > kDeepest) throw usage_error("{}: nested deeper than {}", what, kDeepest);
-    return true;
-  };
-  if (text.empty()) throw usage_error("{}: is empty", what);
-  try {
-    return Json::parse(text, check_depth);
-  } catch (const Json::parse_error& error) {
-    throw usage_error("{}: not JSON: something is wrong at byte {} of {}", what, error.byte,
-                      text.size());
-  } catch (const Json::out_of_range&) {
-    throw usage_error("{}: holds a number that is out of range", what);
-  }
-}
-
 }  // namespace
 
 Report from_json(const Json& json, std::string_view what) {
@@ -450,7 +431,7 @@ Report from_json(const Json& json, std::string_view what) {
 }
 
 Report read_json(std::string_view text, std::string_view what) {
-  return from_json(parse(text, what), what);
+  return from_json(parse_json(text, what), what);
 }
 
 }  // namespace stalltrace::report
