@@ -11,6 +11,7 @@
 #include "userspace/base/version.h"
 #include "userspace/cli/assemble.h"
 #include "userspace/cli/commands.h"
+#include "userspace/cli/input.h"
 #include "userspace/cli/output.h"
 #include "userspace/cli/profile_disk.h"
 #include "userspace/cli/run_load.h"
@@ -37,6 +38,7 @@ struct BatchWords {
   std::vector<std::string> syncs{"fsync"};
   std::vector<std::string> trials;
   std::vector<std::string> profiles;
+  std::vector<std::string> beside;
   std::string json;
   std::vector<std::string> disabled_hooks;
   bool quiet = false;
@@ -225,12 +227,11 @@ report::BatchReport empty_report(const BatchWords& words) {
   kernel::Capabilities host = kernel::detect_capabilities();
   report::BatchReport report;
   report.version = STALLTRACE_VERSION;
-  report.kernel = host.release;
-  report.arch = host.arch;
-  report.cpus = host.cpus;
+  report.host = {.kernel = host.release, .arch = host.arch, .cpu = host.cpu, .cpus = host.cpus};
   report.command = command_line();
+  report.load = {.files = words.load.files, .file_bytes = parse_size(words.load.file_size, "-s")};
   report.work = fmt::format("{} files of {} per thread and loop, {} loops, {}", words.load.files,
-                            format_size(parse_size(words.load.file_size, "-s")), words.load.loops,
+                            format_size(report.load.file_bytes), words.load.loops,
                             fmt::join(words.syncs, ", "));
   return report;
 }
@@ -264,10 +265,15 @@ void check_words(const BatchWords& words) {
 
 int batch(const BatchWords& words) {
   check_words(words);
+  std::vector<report::OtherBatch> beside;
+  for (const std::string& file : words.beside) {
+    beside.push_back(report::read_batch_json(read_file(file), file));
+  }
   std::vector<std::string> profiles = profiles_named(words.profiles);
   for (const std::string& line : kernel::restore_leftover_knobs()) say(line);
   StopSignals signals;
   report::BatchReport report = empty_report(words);
+  report.beside = std::move(beside);
   std::optional<Error> broken;
   try {
     if (profiles.empty()) run_on(words, signals, words.load.dirs, "", report);
@@ -282,6 +288,14 @@ int batch(const BatchWords& words) {
   }
   clear_progress();
   report.verdicts = batching::verdicts_of(report.rungs);
+  for (const report::OtherBatch& other : report.beside) {
+    for (std::string& note : report::notes_beside(report, other)) {
+      report.notes.push_back(std::move(note));
+    }
+  }
+  for (batching::Verdict& verdict : report::verdicts_beside(report)) {
+    report.verdicts.push_back(std::move(verdict));
+  }
   if (broken) report.notes.insert(report.notes.begin(), broken->what());
   if (!words.quiet && words.json != "-") {
     write_text("-", "", report::to_text(report, terminal_style()));
@@ -334,6 +348,14 @@ void add_batch_command(CLI::App& app, int& status) {
       ->type_name("KNOB=V1,V2")
       ->allow_extra_args(false)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command
+      ->add_option("--beside", words->beside,
+                   "Set another batch's JSON beside this run, in the table and as ratios: made on "
+                   "another kernel or machine; repeatable")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->check(kNamed);
   command->add_option("--json", words->json, "write the analysis as JSON (- for standard output)")
       ->type_name("FILE")
       ->check(kNamed);
@@ -348,7 +370,9 @@ void add_batch_command(CLI::App& app, int& status) {
       "  stalltrace batch --profiles all -t 1,8 -n 100 -L 3\n"
       "  stalltrace batch --profiles all -t 1,4,8 --sync fsync,group,syncfs-every=50ms\n"
       "  stalltrace batch --dir /mnt/test --sync fsync,group,syncfs -t 1,8\n"
-      "  stalltrace batch --dir /mnt/test --sync dirsync --try max_batch_time=0,15000");
+      "  stalltrace batch --dir /mnt/test --sync dirsync --try max_batch_time=0,15000\n"
+      "  stalltrace batch --profiles hdd7200 -t 1,8 -n 50 --json here.json    # on another kernel\n"
+      "  stalltrace batch --profiles hdd7200 -t 1,8 -n 50 --beside here.json  # and on this one");
   command->callback([words, &status] { status = batch(*words); });
 }
 

@@ -96,6 +96,14 @@ std::vector<std::string> debug_options_in_config(const std::string& config) {
   return found;
 }
 
+std::string parse_cpu_model(std::istream& cpuinfo) {
+  for (std::string line; std::getline(cpuinfo, line);) {
+    size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "";
+}
+
 Capabilities detect_capabilities() {
   Capabilities result;
   utsname names{};
@@ -103,6 +111,8 @@ Capabilities detect_capabilities() {
   result.release = names.release;
   result.arch = names.machine;
   result.cpus = static_cast<unsigned>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  result.cpu = parse_cpu_model(cpuinfo);
   result.has_btf = access("/sys/kernel/btf/vmlinux", R_OK) == 0;
   result.lockdown = parse_lockdown(text_of("/sys/kernel/security/lockdown"));
   result.kptr_restrict = number_in("/proc/sys/kernel/kptr_restrict");

@@ -22,6 +22,7 @@ struct Capabilities {
   std::string release;  // uname -r
   std::string arch;     // uname -m
   unsigned cpus = 0;    // online
+  std::string cpu;      // the first's model, as /proc/cpuinfo has it; empty: not told
   bool has_btf = false;
   std::string lockdown;  // "none", "integrity", "confidentiality"; empty: no file
   std::optional<int> kptr_restrict;
@@ -37,6 +38,8 @@ Capabilities detect_capabilities();
 
 // CapEff of /proc/PID/status text. Throws a failed Error when there is no such line.
 Privileges parse_privileges(std::istream& status);
+// "model name : Intel Xeon" of /proc/cpuinfo text -> "Intel Xeon"; empty without such a line.
+std::string parse_cpu_model(std::istream& cpuinfo);
 // "none [integrity] confidentiality" -> "integrity".
 std::string parse_lockdown(const std::string& text);
 // Debug options of kernel configuration text that change timing.

@@ -8,6 +8,7 @@
 
 #include "userspace/batching/verdicts.h"
 #include "userspace/kernel/knobs.h"
+#include "userspace/report/beside.h"
 #include "userspace/report/report.h"
 #include "userspace/report/text.h"
 
@@ -16,12 +17,14 @@ namespace stalltrace::report {
 inline constexpr std::string_view kBatchSchema = "stalltrace.batch/1";
 
 struct BatchReport {
-  std::string version, kernel, arch;
+  std::string version;
+  BatchHost host;
   std::vector<std::string> command;
-  uint32_t cpus = 0;
   std::vector<DeviceInfo> devices;  // the file system's, and the journal's where it is another
   std::string work;                 // what the threads did, in words
+  BatchLoad load;
   std::vector<batching::Rung> rungs;
+  std::vector<OtherBatch> beside;
   std::vector<batching::Verdict> verdicts;
   std::vector<std::string> notes;
 };

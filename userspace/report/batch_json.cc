@@ -140,6 +140,39 @@ void put_interval(Json& json, const batching::Effect& effect, size_t comparisons
   if (comparisons > 1) json["comparisons"] = comparisons;
 }
 
+Json host_json(const BatchHost& host) {
+  Json json{
+      {"kernel", valid_utf8(host.kernel)}, {"cpus", host.cpus}, {"arch", valid_utf8(host.arch)}};
+  if (!host.cpu.empty()) json["cpu"] = valid_utf8(host.cpu);
+  return json;
+}
+
+Json beside_json(const BatchReport& report) {
+  Json list = Json::array();
+  size_t comparisons = comparisons_beside(report);
+  for (const OtherBatch& other : report.beside) {
+    Json runs = Json::array();
+    for (const OtherRun& run : other.runs) {
+      Json one{{"threads", run.threads},
+               {"device", valid_utf8(run.device)},
+               {"setting", valid_utf8(run.setting)},
+               {"sync", valid_utf8(run.sync)},
+               {"files_per_s", run.files_per_s}};
+      if (auto effect = effect_beside(report, run, comparisons)) {
+        one["to_ours"] = effect->ratio;
+        put_interval(one, *effect, comparisons);
+      }
+      runs.push_back(std::move(one));
+    }
+    list.push_back({{"file", valid_utf8(other.file)},
+                    {"label", valid_utf8(label_of(report, other))},
+                    {"host", host_json(other.host)},
+                    {"same_host", same_host(other.host, report.host)},
+                    {"runs", std::move(runs)}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json sharing_json(const Tally& tally, const kernel::BatchBounds& bounds) {
@@ -188,11 +221,13 @@ Json to_json(const BatchReport& report) {
   for (const std::string& word : report.command) command.push_back(valid_utf8(word));
   return {{"schema", kBatchSchema},
           {"tool", {{"version", report.version}, {"command", command}}},
-          {"host", {{"kernel", report.kernel}, {"cpus", report.cpus}, {"arch", report.arch}}},
+          {"host", host_json(report.host)},
           {"devices", devices},
           {"work", report.work},
+          {"load", {{"files", report.load.files}, {"file_bytes", report.load.file_bytes}}},
           {"notes", report.notes},
           {"runs", runs},
+          {"beside", beside_json(report)},
           {"verdicts", verdicts}};
 }
 

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "userspace/base/units.h"
 #include "userspace/batching/figures.h"
@@ -252,29 +254,81 @@ void print_counts(Page& page, const std::vector<Row>& rows) {
   table.print(page);
 }
 
-// As people compare devices: a line per device and mode, a column per number of threads.
-void print_devices_by_threads(Page& page, const BatchReport& report) {
-  std::vector<report::Column> columns{{"device", kLeft}, {"mode", kLeft}};
-  std::vector<unsigned> ladder;
-  bool one_line = true;
-  for (const Rung& rung : report.rungs) {
-    one_line = one_line && rung.same_ladder(report.rungs.front());
-    if (std::find(ladder.begin(), ladder.end(), rung.threads) != ladder.end()) continue;
-    ladder.push_back(rung.threads);
-    columns.push_back({fmt::format("{} thread{}", rung.threads, rung.threads == 1 ? "" : "s")});
+// A line of the table of devices by mode by threads.
+struct ModeLine {
+  std::string device, kernel, mode;
+  std::map<unsigned, std::pair<std::string, std::string>> cells;  // rate, ratio to ours; by threads
+};
+
+std::string mode_text(const std::string& setting, const std::string& sync) {
+  return setting.empty() ? sync : setting;
+}
+
+std::vector<ModeLine> mode_lines(const BatchReport& report) {
+  std::vector<ModeLine> lines;
+  bool others = !report.beside.empty();
+  auto disk_of = [&](const std::string& device, const std::string& disk) {
+    return device.empty() && others ? disk : device;
+  };
+  const std::string our_disk = report.devices.empty() ? "" : report.devices.front().name;
+  for (const Rung& first : report.rungs) {
+    if (&batching::first_rung(report.rungs, first) != &first) continue;
+    lines.push_back({.device = disk_of(first.device, our_disk),
+                     .kernel = others ? report.host.kernel : "",
+                     .mode = mode_text(first.setting, first.sync),
+                     .cells = {}});
+    for (const Rung& rung : report.rungs) {
+      if (!rung.same_ladder(first)) continue;
+      lines.back().cells[rung.threads].first = number(batching::rates_of(rung.sum()).files_per_s);
+    }
   }
-  if (one_line) return;
+  for (const OtherBatch& other : report.beside) {
+    const size_t begin = lines.size();
+    for (const OtherRun& run : other.runs) {
+      ModeLine line{.device = disk_of(run.device, other.disk),
+                    .kernel = label_of(report, other),
+                    .mode = mode_text(run.setting, run.sync),
+                    .cells = {}};
+      auto found = std::find_if(
+          lines.begin() + static_cast<std::ptrdiff_t>(begin), lines.end(),
+          [&](const ModeLine& one) { return one.device == line.device && one.mode == line.mode; });
+      if (found == lines.end()) found = lines.insert(lines.end(), std::move(line));
+      auto effect = effect_beside(report, run, 1);
+      found->cells[run.threads] = {number(run.files_per_s),
+                                   effect ? fmt::format("x{:.2f}", effect->ratio) : ""};
+    }
+  }
+  return lines;
+}
+
+// As people compare devices and kernels: a line per device and mode, a column per number of
+// threads.
+void print_devices_by_threads(Page& page, const BatchReport& report, bool utf8) {
+  std::vector<ModeLine> lines = mode_lines(report);
+  if (lines.size() < 2) return;
+  std::map<std::string, size_t> place;  // of each device: where it came first
+  for (size_t i = 0; i < lines.size(); ++i) place.emplace(lines[i].device, i);
+  std::stable_sort(lines.begin(), lines.end(), [&](const ModeLine& a, const ModeLine& b) {
+    return place[a.device] < place[b.device];
+  });
+  std::set<unsigned> ladder;
+  for (const ModeLine& line : lines) {
+    for (const auto& [threads, cell] : line.cells) ladder.insert(threads);
+  }
+  std::vector<report::Column> columns{{"device", kLeft}, {"kernel", kLeft}, {"mode", kLeft}};
+  for (unsigned threads : ladder) {
+    columns.push_back({fmt::format("{} thread{}", threads, threads == 1 ? "" : "s")});
+    columns.push_back({"to ours", kRight, 1});
+  }
   page.title("Files/s: devices by mode by threads");
   Table table(std::move(columns));
-  for (const Rung& rung : report.rungs) {
-    if (&batching::first_rung(report.rungs, rung) != &rung) continue;
-    std::vector<std::string> cells{rung.device, rung.setting.empty() ? rung.sync : rung.setting};
+  for (const ModeLine& line : lines) {
+    std::vector<std::string> cells{printable(line.device, utf8), printable(line.kernel, utf8),
+                                   printable(line.mode, utf8)};
     for (unsigned threads : ladder) {
-      auto found = std::find_if(report.rungs.begin(), report.rungs.end(), [&](const Rung& other) {
-        return other.same_ladder(rung) && other.threads == threads;
-      });
-      cells.push_back(
-          found == report.rungs.end() ? "-" : number(batching::rates_of(found->sum()).files_per_s));
+      auto found = line.cells.find(threads);
+      cells.push_back(found == line.cells.end() ? "-" : found->second.first);
+      cells.push_back(found == line.cells.end() ? "" : found->second.second);
     }
     table.row(std::move(cells));
   }
@@ -294,10 +348,11 @@ void print_verdicts(Page& page, const BatchReport& report, bool utf8) {
 
 std::string to_text(const BatchReport& report, const TextStyle& style) {
   Page page(style);
-  page.wrapped(0, 2,
-               {{fmt::format("fsync batching on Linux {} ({}, {} CPUs): {}", report.kernel,
-                             report.arch, report.cpus, printable(report.work, style.utf8)),
-                 Ink::kPlain}});
+  page.wrapped(
+      0, 2,
+      {{fmt::format("fsync batching on Linux {} ({}, {} CPUs): {}", report.host.kernel,
+                    report.host.arch, report.host.cpus, printable(report.work, style.utf8)),
+        Ink::kPlain}});
   for (const DeviceInfo& device : report.devices) {
     std::string text = fmt::format("{}: {} {}", device.name,
                                    device.fs.empty() ? "the journal" : device.fs, device.options);
@@ -309,7 +364,7 @@ std::string to_text(const BatchReport& report, const TextStyle& style) {
   }
   if (report.rungs.empty()) return page.take();
   std::vector<Row> rows = rows_of(report);
-  print_devices_by_threads(page, report);
+  print_devices_by_threads(page, report, style.utf8);
   print_gains(page, rows);
   print_sharing(page, rows);
   print_costs(page, rows);

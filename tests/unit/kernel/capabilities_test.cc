@@ -32,6 +32,14 @@ Privileges privileges_of(const std::string& status) {
   return parse_privileges(stream);
 }
 
+TEST(Capabilities, CpuModel) {
+  std::istringstream two(
+      "processor\t: 0\nmodel\t\t: 1\nmodel name\t: AMD EPYC 7\n\nmodel name\t: B\n");
+  EXPECT_EQ(parse_cpu_model(two), "AMD EPYC 7");
+  std::istringstream none("processor\t: 0\nBogoMIPS\t: 50.00\n");
+  EXPECT_EQ(parse_cpu_model(none), "");
+}
+
 TEST(Capabilities, EffectiveBits) {
   // From capabilities(7)'s numbers: SYS_PTRACE 19, SYS_ADMIN 21, SYS_RESOURCE 24, SYSLOG 34,
   // PERFMON 38, BPF 39.
