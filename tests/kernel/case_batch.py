@@ -3,6 +3,7 @@ outside the tool, and the knobs put back whatever happens."""
 
 import bisect
 import json
+import math
 import os
 import re
 import shutil
@@ -203,4 +204,52 @@ def batch_unseen():
                   f"{report['verdicts']}")
 
 
-CASES = [batch_factors, batch_external_journal, fsmark_rates, batch_modes, batch_unseen]
+def batch_beside():
+    """Another batch's JSON beside ours: its rates as they stand there, their ratios to ours by the
+    loops of both, and what is wrong with a file that is none."""
+    words = ("-t", "1,4", "-n", "10", "-L", "3", "-s", "4k")
+    with Folder() as folder, Disk(folder, "slow", flush="5ms") as disk:
+        other, _ = batch(folder, disk, *words)
+        other["host"] |= {"kernel": "6.1.0-elsewhere", "cpus": 64}
+        other["load"]["files"] = 11
+        path = folder.file("other.json")
+        with open(path, "w") as file:
+            json.dump(other, file)
+        report, text = batch(folder, disk, *words, "--beside", path)
+        print(text)
+        lines = text.splitlines()
+        begin = next(i for i, line in enumerate(lines) if line.startswith("Files/s: devices by mode"))
+        row = next(line.split() for line in lines[begin:] if " 6.1.0-elsewhere " in line)
+        flat = " ".join(text.split())
+        for note in ("Linux 6.1.0-elsewhere on another host", "11 files of 4 KiB each; here 10"):
+            check(note in flat, f"not said: {note}")
+        beside = report["beside"][0]
+        check(not beside["same_host"] and beside["host"]["cpus"] == 64, f"{beside}")
+        for i, (theirs, ours) in enumerate(zip(other["runs"], report["runs"])):
+            both = [[math.log(rate) for rate in one["files_per_s_of_loops"]]
+                    for one in (theirs, ours)]
+            ratio = math.exp(statistics.mean(both[0]) - statistics.mean(both[1]))
+            check(row[3 + 2 * i:5 + 2 * i] ==
+                  [f"{theirs['files_per_s']:.1f}", f"x{ratio:.2f}"], f"{row}: {ratio}")
+            check(abs(beside["runs"][i]["to_ours"] - ratio) < 1e-6 * ratio, f"{beside['runs'][i]}")
+            low, high = beside["runs"][i]["ci95"]
+            check(low < ratio < high, f"{low} to {high}")
+            about = f"Linux 6.1.0-elsewhere, {ours['threads']} thread"
+            check(any(v["about"].startswith(about) for v in report["verdicts"]), f"no {about}")
+        for name, content, said in (
+                ("empty", "", "is empty"), ("text", "hello", "not JSON"), ("list", "[]", "object"),
+                ("trace", '{"schema": "stalltrace/1"}', "its schema is"),
+                ("none", json.dumps(other | {"runs": []}), "has no runs"),
+                ("missing", None, "No such file"), (".", None, "is a directory")):
+            bad = folder.file(name)
+            if content is not None:
+                with open(bad, "w") as file:
+                    file.write(content)
+            done = run(tool(), "batch", "--dir", disk.mountpoint, *words, "--beside", bad, ok=False)
+            print(done.stderr.strip())
+            check(done.returncode == 2 and said in done.stderr and
+                  done.stderr.count("\n") == 1, f"{name}: exit {done.returncode}: {done.stderr}")
+
+
+CASES = [batch_factors, batch_external_journal, fsmark_rates, batch_modes, batch_beside,
+         batch_unseen]
