@@ -96,6 +96,7 @@ class Batch {
       throw usage_error("{} and {} are on different file systems: analyze them one by one",
                         directories_.front(), other);
     }
+    for (const std::string& trial : words_.trials) knobs_.check(kernel::parse_knob_trial(trial));
     for (const Setting& setting : settings_) {
       for (unsigned threads : words_.threads) {
         rungs_.push_back({.device = device,
@@ -249,7 +250,26 @@ void run_on(const BatchWords& words, StopSignals& signals,
   batch.add_to(report);
 }
 
+// A rung is told from the others by what is different about it.
+template <typename T>
+void check_once(const std::vector<T>& values, std::string_view option) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (std::find(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values[i]) !=
+        values.begin() + static_cast<std::ptrdiff_t>(i)) {
+      throw usage_error("{}: {} is there twice", option, values[i]);
+    }
+  }
+}
+
 void check_words(const BatchWords& words) {
+  check_once(words.threads, "-t");
+  check_once(words.syncs, "--sync");
+  check_once(words.profiles, "--profiles");
+  std::vector<std::string> knobs;
+  for (const std::string& trial : words.trials) {
+    knobs.push_back(kernel::parse_knob_trial(trial).name);
+  }
+  check_once(knobs, "--try");
   if (!words.json.empty()) check_writable(words.json, "--json");
   if (words.load.dirs.empty() == words.profiles.empty()) {
     throw usage_error("give either a directory (--dir) or emulated disks (--profiles)");

@@ -15,8 +15,10 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "userspace/base/command.h"
@@ -202,9 +204,13 @@ void mount_anew(const Device& device, const KnobSpec& spec, const std::string& v
   try {
     mount_with(device, before.source.c_str(), options);
   } catch (const Error& error) {
-    // As it was, rather than not at all.
+    // As it was, rather than not at all: fast commits, say, do not fit a small log.
+    if (spec.kind == Kind::kFeature && failure.empty()) {
+      turn_feature(spec, value == "1" ? "0" : "1", before.source);
+    }
     mount_with(device, before.source.c_str(), before.options);
-    throw;
+    throw failed_error("{} does not take {}={}: {}", device.mountpoint, spec.name, value,
+                       error.what());
   }
   if (!failure.empty()) throw failed_error("{}", failure);
 }
@@ -268,6 +274,47 @@ const std::vector<std::string>& knob_names() {
   return names;
 }
 
+namespace {
+
+// What the kernel would refuse only once the runs before were made.
+void check_value(const KnobSpec& spec, const std::string& value) {
+  auto refuse = [&](std::string_view why) {
+    throw usage_error("--try {}: '{}' is {}", spec.name, value, why);
+  };
+  if (value.empty()) throw usage_error("--try {}: an empty value", spec.name);
+  bool digits = value.find_first_not_of("0123456789") == std::string::npos;
+  switch (spec.kind) {
+    case Kind::kFlagOption:
+    case Kind::kFeature:
+      if (value != "0" && value != "1") refuse("neither 0 nor 1");
+      break;
+    case Kind::kNumberOption: {
+      // ext4 takes seconds that fit an int in ticks, and 0 for the usual 5.
+      bool commit = spec.name == "commit";
+      uint64_t most = commit ? 2'147'483 : std::numeric_limits<uint32_t>::max();
+      uint64_t number = 0;
+      auto [end, bad] = std::from_chars(value.data(), value.data() + value.size(), number);
+      if (!digits) refuse("not a number");
+      if (bad != std::errc() || number > most) refuse(fmt::format("more than {}", most));
+      if (commit && number == 0) refuse("no time: choose 1 or more seconds");
+      break;
+    }
+    case Kind::kMountAnew:
+      if (value != "journal" && value != "ordered" && value != "writeback") {
+        refuse("none of journal, ordered, writeback");
+      }
+      break;
+    case Kind::kQueue:
+      if (spec.name == "write_cache" && value != "write back" && value != "write through") {
+        refuse("neither 'write back' nor 'write through'");
+      }
+      if (spec.name == "wbt_lat_usec" && !digits) refuse("not a number");
+      break;
+  }
+}
+
+}  // namespace
+
 KnobTrial parse_knob_trial(const std::string& text) {
   size_t equals = text.find('=');
   if (equals == std::string::npos || equals + 1 == text.size()) {
@@ -275,16 +322,12 @@ KnobTrial parse_knob_trial(const std::string& text) {
   }
   KnobTrial trial{text.substr(0, equals), words_of(text.substr(equals + 1), ',')};
   const KnobSpec& spec = spec_of(trial.name);
+  std::set<std::string> met;
   for (const std::string& value : trial.values) {
-    bool flag = spec.kind == Kind::kFlagOption || spec.kind == Kind::kFeature;
-    bool digits = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
-    if (flag && value != "0" && value != "1") {
-      throw usage_error("--try {}: '{}' is neither 0 nor 1", trial.name, value);
+    check_value(spec, value);
+    if (!met.insert(value).second) {
+      throw usage_error("--try {}: '{}' is there twice", trial.name, value);
     }
-    if (spec.kind == Kind::kNumberOption && !digits) {
-      throw usage_error("--try {}: '{}' is not a number", trial.name, value);
-    }
-    if (value.empty()) throw usage_error("--try {}: an empty value", trial.name);
   }
   return trial;
 }
@@ -308,6 +351,24 @@ Knobs::~Knobs() {
     restore();
   } catch (const std::exception&) {
     // The state file stays: the next start tries again.
+  }
+}
+
+void Knobs::check(const KnobTrial& trial) const {
+  if (spec_of(trial.name).kind != Kind::kQueue) return;
+  std::string path = queue_path(device_, trial.name);
+  if (access(path.c_str(), W_OK) != 0) {
+    throw usage_error("--try {}: {} has no such setting ({}: {})", trial.name, device_.disk_name,
+                      path, std::strerror(errno));
+  }
+  if (trial.name != "scheduler") return;
+  std::string line = read_line(path);
+  std::string plain = line;
+  std::erase_if(plain, [](char c) { return c == '[' || c == ']'; });
+  std::vector<std::string> known = words_of(plain, ' ');
+  for (const std::string& value : trial.values) {
+    if (std::find(known.begin(), known.end(), value) != known.end()) continue;
+    throw usage_error("--try scheduler: {} has no '{}', but {}", device_.disk_name, value, line);
   }
 }
 

@@ -41,6 +41,8 @@ class Knobs {
   // As restore(), without errors.
   ~Knobs();
 
+  // Throws a usage Error for what this device's queue does not have.
+  void check(const KnobTrial& trial) const;
   // Throws a failed Error with the kernel's reason. Nothing may be open on the file system where
   // it has to be mounted anew.
   void set(const std::string& name, const std::string& value);
