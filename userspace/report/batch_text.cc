@@ -62,10 +62,11 @@ std::vector<Row> rows_of(const BatchReport& report) {
   return rows;
 }
 
-// What comes first in every table; a column without text is left out.
+// What comes first in every table, and names the row; a column without text is left out.
 std::vector<report::Column> beginning() {
-  return {{"device", kLeft}, {"setting", kLeft}, {"threads"}};
+  return {{"device", kLeft, 0, true}, {"setting", kLeft, 0, true}, {"threads"}};
 }
+constexpr size_t kNames = 3;
 
 void print_gains(Page& page, const std::vector<Row>& rows) {
   page.title("What more threads gain, and by what: gain = commits x flushes x rate");
@@ -74,7 +75,7 @@ void print_gains(Page& page, const std::vector<Row>& rows) {
     columns.push_back({title});
   }
   bool no_flush = false;
-  Table table(std::move(columns));
+  Table table(std::move(columns), kNames);
   for (const Row& row : rows) {
     const Rung& rung = row.rung;
     batching::Rates rates = batching::rates_of(row.tally);
@@ -110,9 +111,9 @@ void print_sharing(Page& page, const std::vector<Row>& rows) {
     columns.push_back({title});
   }
   columns.push_back({"no flush runs"});
-  columns.push_back({"free flushes", kRight, 2});
-  columns.push_back({"all share", kRight, 1});
-  Table table(std::move(columns));
+  columns.push_back({"free flushes"});
+  columns.push_back({"all share"});
+  Table table(std::move(columns), kNames);
   for (const Row& row : rows) {
     const Rung& rung = row.rung;
     const Tally& tally = row.tally;
@@ -139,10 +140,10 @@ void print_costs(Page& page, const std::vector<Row>& rows) {
   page.title("What it costs");
   std::vector<report::Column> columns = beginning();
   for (const char* title : {"file p50", "p99", "sync p50", "p99"}) columns.push_back({title});
-  columns.push_back({"max", kRight, 2});
+  columns.push_back({"max"});
   for (const char* title : {"commit", "open handles", "flush"}) columns.push_back({title});
-  columns.push_back({"batching sleep", kRight, 1});
-  Table table(std::move(columns));
+  columns.push_back({"batching sleep"});
+  Table table(std::move(columns), kNames);
   for (const Row& row : rows) {
     const Rung& rung = row.rung;
     const Tally& tally = row.tally;
@@ -166,10 +167,10 @@ void print_parts(Page& page, const std::vector<Row>& rows) {
   for (const char* title : {"own commit", "commit before", "flush in flight", "own flush"}) {
     columns.push_back({title});
   }
-  columns.push_back({"sleep", kRight, 2});
+  columns.push_back({"sleep"});
   columns.push_back({"other"});
-  for (const char* title : {"running", "next", "committing"}) columns.push_back({title, kRight, 1});
-  Table table(std::move(columns));
+  for (const char* title : {"running", "next", "committing"}) columns.push_back({title});
+  Table table(std::move(columns), kNames);
   for (const Row& row : rows) {
     const Rung& rung = row.rung;
     const Tally& tally = row.tally;
@@ -200,7 +201,7 @@ void print_paid(Page& page, const std::vector<Row>& rows) {
     columns.push_back({title});
   }
   columns.push_back({"of syncs"});
-  Table table(std::move(columns));
+  Table table(std::move(columns), kNames);
   for (const Row& row : rows) {
     const batching::Paid& paid = row.tally.paid;
     if (paid.syncs == 0) continue;
@@ -225,16 +226,16 @@ void print_counts(Page& page, const std::vector<Row>& rows) {
   page.title("Syncs by what they needed, flushes by what asked for them");
   std::vector<report::Column> columns = beginning();
   columns.push_back({"commit"});
-  columns.push_back({"fast", kRight, 4});
+  columns.push_back({"fast"});
   columns.push_back({"flush only"});
   columns.push_back({"nothing"});
-  columns.push_back({"own flush", kRight, 4});
+  columns.push_back({"own flush"});
   columns.push_back({"commits (/proc)"});
   columns.push_back({"flushes: commit"});
   columns.push_back({"sync"});
-  columns.push_back({"other", kRight, 3});
-  columns.push_back({"diskstats", kRight, 5});
-  Table table(std::move(columns));
+  columns.push_back({"other"});
+  columns.push_back({"diskstats"});
+  Table table(std::move(columns), kNames);
   for (const Row& row : rows) {
     const Rung& rung = row.rung;
     const Tally& tally = row.tally;
@@ -315,13 +316,14 @@ void print_devices_by_threads(Page& page, const BatchReport& report, bool utf8) 
   for (const ModeLine& line : lines) {
     for (const auto& [threads, cell] : line.cells) ladder.insert(threads);
   }
-  std::vector<report::Column> columns{{"device", kLeft}, {"kernel", kLeft}, {"mode", kLeft}};
+  std::vector<report::Column> columns{
+      {"device", kLeft, 0, true}, {"kernel", kLeft, 0, true}, {"mode", kLeft, 0, true}};
   for (unsigned threads : ladder) {
     columns.push_back({fmt::format("{} thread{}", threads, threads == 1 ? "" : "s")});
-    columns.push_back({"to ours", kRight, 1});
+    columns.push_back({.title = "to ours", .joined = true});
   }
   page.title("Files/s: devices by mode by threads");
-  Table table(std::move(columns));
+  Table table(std::move(columns), kNames);
   for (const ModeLine& line : lines) {
     std::vector<std::string> cells{printable(line.device, utf8), printable(line.kernel, utf8),
                                    printable(line.mode, utf8)};

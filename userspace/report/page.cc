@@ -233,13 +233,18 @@ std::vector<size_t> Table::widths() const {
   return widths;
 }
 
-void Table::fit(std::vector<size_t>& widths, size_t room) const {
-  auto total = [&] {
-    size_t sum = 0;
-    for (size_t width : widths) sum += width == 0 ? 0 : width + kBetween;
-    return sum == 0 ? 0 : sum - kBetween;
-  };
-  while (total() > room) {
+namespace {
+
+size_t total_of(const std::vector<size_t>& widths) {
+  size_t sum = 0;
+  for (size_t width : widths) sum += width == 0 ? 0 : width + kBetween;
+  return sum == 0 ? 0 : sum - kBetween;
+}
+
+}  // namespace
+
+void Table::shrink(std::vector<size_t>& widths, size_t room) const {
+  while (total_of(widths) > room) {
     size_t widest = columns_.size();
     for (size_t i = 0; i < columns_.size(); ++i) {
       bool candidate = columns_[i].shrink && widths[i] > kLeastShrunk;
@@ -248,7 +253,11 @@ void Table::fit(std::vector<size_t>& widths, size_t room) const {
     if (widest == columns_.size()) break;
     --widths[widest];
   }
-  while (total() > room) {
+}
+
+void Table::fit(std::vector<size_t>& widths, size_t room) const {
+  shrink(widths, room);
+  while (total_of(widths) > room) {
     size_t worst = columns_.size();
     for (size_t i = 0; i < columns_.size(); ++i) {
       bool candidate = widths[i] > 0 && columns_[i].drop > 0;
@@ -261,9 +270,7 @@ void Table::fit(std::vector<size_t>& widths, size_t room) const {
   }
 }
 
-void Table::print(Page& page, size_t indent) const {
-  std::vector<size_t> widths = this->widths();
-  fit(widths, page.width() - indent);
+void Table::print_block(Page& page, size_t indent, const std::vector<size_t>& widths) const {
   auto print_row = [&](const std::vector<std::string>& cells, Ink ink) {
     std::string text(indent, ' ');
     bool first = true;
@@ -284,6 +291,51 @@ void Table::print(Page& page, size_t indent) const {
   for (const Column& column : columns_) titles.push_back(column.title);
   print_row(titles, Ink::kDim);
   for (const Row& row : rows_) print_row(row.cells, row.ink);
+}
+
+void Table::print_folded(Page& page, size_t indent, std::vector<size_t> widths) const {
+  size_t room = page.width() - indent;
+  std::vector<size_t> names(widths);
+  std::fill(names.begin() + static_cast<std::ptrdiff_t>(names_), names.end(), 0);
+  auto end_of_group = [&](size_t begin) {
+    size_t end = begin + 1;
+    while (end < columns_.size() && columns_[end].joined) ++end;
+    return end;
+  };
+  auto put_group = [&](std::vector<size_t>& block, size_t begin) {
+    for (size_t i = begin; i < end_of_group(begin); ++i) block[i] = widths[i];
+  };
+  // Each group of the others has to fit beside the names.
+  for (size_t begin = names_; begin < columns_.size(); begin = end_of_group(begin)) {
+    std::vector<size_t> alone = names;
+    put_group(alone, begin);
+    shrink(alone, room);
+    std::copy_n(alone.begin(), names_, names.begin());
+  }
+  std::vector<size_t> block = names;
+  bool filled = false;
+  for (size_t begin = names_; begin < columns_.size(); begin = end_of_group(begin)) {
+    std::vector<size_t> more = block;
+    put_group(more, begin);
+    if (filled && total_of(more) > room) {
+      print_block(page, indent, block);
+      more = names;
+      put_group(more, begin);
+    }
+    block = std::move(more);
+    filled = true;
+  }
+  print_block(page, indent, block);
+}
+
+void Table::print(Page& page, size_t indent) const {
+  std::vector<size_t> widths = this->widths();
+  if (names_ > 0) {
+    print_folded(page, indent, std::move(widths));
+    return;
+  }
+  fit(widths, page.width() - indent);
+  print_block(page, indent, widths);
 }
 
 }  // namespace stalltrace::report

@@ -62,13 +62,17 @@ struct Column {
   int drop = 0;           // on a narrow terminal the highest goes first; 0: never
   bool shrink = false;    // may be cut to fit
   bool keep_end = false;  // cut at its beginning: the end of a path tells more
+  bool joined = false;    // means nothing without the column before it
 };
 
 // Columns aligned, two blanks between; a column without any text is left out, and so are those
 // that do not fit.
 class Table {
  public:
-  explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
+  // `names`: so many columns name the row. They are repeated where the others do not fit beside
+  // them: those go on below, and none is left out. Without names there is but one block.
+  explicit Table(std::vector<Column> columns, size_t names = 0)
+      : columns_(std::move(columns)), names_(names) {}
 
   void row(std::vector<std::string> cells, Ink ink = Ink::kPlain);
   [[nodiscard]] bool empty() const { return rows_.empty(); }
@@ -81,8 +85,12 @@ class Table {
   };
   [[nodiscard]] std::vector<size_t> widths() const;
   void fit(std::vector<size_t>& widths, size_t room) const;
+  void shrink(std::vector<size_t>& widths, size_t room) const;
+  void print_folded(Page& page, size_t indent, std::vector<size_t> widths) const;
+  void print_block(Page& page, size_t indent, const std::vector<size_t>& widths) const;
 
   std::vector<Column> columns_;
+  size_t names_;
   std::vector<Row> rows_;
 };
 
