@@ -89,16 +89,12 @@ Verdict gain_verdict(const Rung& rung, const Rung& first) {
 }
 
 Verdict waiting_verdict(const Rung& rung) {
-  std::vector<double> shares;
-  for (const Tally& loop : rung.loops) shares.push_back(idle_share(loop).value_or(0));
   Verdict verdict;
   verdict.about =
       fmt::format("time lost to waiting, {}{}", threads_text(rung.threads), under(rung));
-  double mean = std::accumulate(shares.begin(), shares.end(), 0.0) /
-                static_cast<double>(std::max<size_t>(shares.size(), 1));
-  verdict.effect.ratio = mean;
+  verdict.effect.ratio = idle_share(rung.sum()).value_or(0);
   verdict.text = fmt::format("{:.1f} % of the time a sync waited and the device executed no flush",
-                             100 * mean);
+                             100 * verdict.effect.ratio);
   return verdict;
 }
 
