@@ -20,7 +20,8 @@ constexpr uint64_t kUnmountPause_ns = 10'000'000;
 
 }  // namespace
 
-OwnDisk::OwnDisk(const disk::DiskOptions& options) : info_(disk::create(options)) {}
+OwnDisk::OwnDisk(const disk::DiskOptions& options)
+    : keeper_(options.name), info_(disk::create(options)) {}
 
 OwnDisk::~OwnDisk() {
   try {

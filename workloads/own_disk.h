@@ -1,9 +1,11 @@
-// An emulated disk, and an ext4 on it, for as long as these objects live.
+// An emulated disk, and an ext4 on it, for as long as these objects live; no longer than this
+// process, even if it is killed.
 #pragma once
 
 #include <string>
 
 #include "workloads/disk/disk.h"
+#include "workloads/disk_keeper.h"
 
 namespace stalltrace::workloads {
 
@@ -21,6 +23,7 @@ class OwnDisk {
   [[nodiscard]] const disk::DiskInfo& info() const { return info_; }
 
  private:
+  DiskKeeper keeper_;
   disk::DiskInfo info_;
   bool gone_ = false;
 };

@@ -6,6 +6,7 @@ add_library(st_workloads STATIC
   device_guard.cc
   dio_cell.cc
   dio_spec.cc
+  disk_keeper.cc
   distribution.cc
   extra_load.cc
   disk_use.cc

@@ -447,6 +447,12 @@ std::vector<std::string> restore_leftover_knobs() {
       std::ifstream stream(entry.path());
       nlohmann::json state = nlohmann::json::parse(stream);
       Device device = device_from(state);
+      // An emulated disk that went with its run took its settings along.
+      if (!std::filesystem::exists("/sys/class/block/" + device.name) ||
+          !std::filesystem::exists(device.mountpoint)) {
+        unlink(entry.path().c_str());
+        continue;
+      }
       Mount before;
       before.source = state.at("source");
       before.options = state.at("options");
