@@ -62,9 +62,14 @@ std::vector<Row> rows_of(const BatchReport& report) {
   return rows;
 }
 
+// A mode's or a kernel's name ends in what tells it from the others: a knob's value, a file.
+report::Column name_column(const char* title) {
+  return {.title = title, .align = kLeft, .shrink = true, .keep_end = true};
+}
+
 // What comes first in every table, and names the row; a column without text is left out.
 std::vector<report::Column> beginning() {
-  return {{"device", kLeft, 0, true}, {"setting", kLeft, 0, true}, {"threads"}};
+  return {name_column("device"), name_column("setting"), {"threads"}};
 }
 constexpr size_t kNames = 3;
 
@@ -316,8 +321,8 @@ void print_devices_by_threads(Page& page, const BatchReport& report, bool utf8) 
   for (const ModeLine& line : lines) {
     for (const auto& [threads, cell] : line.cells) ladder.insert(threads);
   }
-  std::vector<report::Column> columns{
-      {"device", kLeft, 0, true}, {"kernel", kLeft, 0, true}, {"mode", kLeft, 0, true}};
+  std::vector<report::Column> columns{name_column("device"), name_column("kernel"),
+                                      name_column("mode")};
   for (unsigned threads : ladder) {
     columns.push_back({fmt::format("{} thread{}", threads, threads == 1 ? "" : "s")});
     columns.push_back({.title = "to ours", .joined = true});

@@ -203,7 +203,7 @@ void Page::gap() {
 
 void Page::title(std::string_view text) {
   gap();
-  line({{std::string(text), Ink::kBold}});
+  wrapped(0, 2, {{std::string(text), Ink::kBold}});
 }
 
 std::string Page::cut(std::string_view text, size_t columns) const {
