@@ -107,6 +107,7 @@ def batch_time(folder, disk, sync, places, loops):
              "max_batch_time=0,15000,30000")
     before = options_of(disk)
     with KernelEvents(LOCKING, FLUSHING) as kernel:
+        kernel.only(disk)
         report, text = batch(folder, disk, *words, places=places, timeout=900)
         # The journal thread, one commit at a time.
         locked = spans(kernel.rows(LOCKING, disk.dev), kernel.rows(FLUSHING, disk.dev))

@@ -25,26 +25,25 @@ class Journal:
         self.ends, self.end_tids = [], []
         self.syncs = []  # (task, start, end)
         starts = {}
-        with open(f"{kernel.path}/trace") as file:
-            for match in filter(None, map(LINE.search, file)):
-                task, event, rest = int(match[1]), match[4], match[7]
-                if f"{match[5]}:{match[6]}" != dev:
-                    continue
-                at = int(match[2]) * 10**9 + int(match[3]) * 1000
-                if event == "ext4_sync_file_enter":
-                    starts[task] = at
-                elif event == "ext4_sync_file_exit":
-                    if task in starts:
-                        self.syncs.append((task, starts.pop(task), at))
-                elif event == "jbd2_end_commit":
-                    self.ends.append(at)
-                    self.end_tids.append(int(re.search(r"transaction (\d+)", rest)[1]))
+        for match in filter(None, map(LINE.search, kernel.lines())):
+            task, event, rest = int(match[1]), match[4], match[7]
+            if f"{match[5]}:{match[6]}" != dev:
+                continue
+            at = int(match[2]) * 10**9 + int(match[3]) * 1000
+            if event == "ext4_sync_file_enter":
+                starts[task] = at
+            elif event == "ext4_sync_file_exit":
+                if task in starts:
+                    self.syncs.append((task, starts.pop(task), at))
+            elif event == "jbd2_end_commit":
+                self.ends.append(at)
+                self.end_tids.append(int(re.search(r"transaction (\d+)", rest)[1]))
+            else:
+                number = {key: int(value) for key, value in re.findall(r"(\w+) (-?\d+)", rest)}
+                if event == "jbd2_run_stats":
+                    self.logged[number["tid"]] = number["blocks_logged"]
                 else:
-                    number = {key: int(value) for key, value in re.findall(r"(\w+) (-?\d+)", rest)}
-                    if event == "jbd2_run_stats":
-                        self.logged[number["tid"]] = number["blocks_logged"]
-                    else:
-                        self.dirtied[number["tid"]][task] += number["dirtied_blocks"]
+                    self.dirtied[number["tid"]][task] += number["dirtied_blocks"]
 
     def commits_in(self, start, end):
         return [tid for at, tid in zip(self.ends, self.end_tids) if start <= at <= end]
@@ -74,6 +73,7 @@ def whose_metadata():
     with Folder() as folder, KernelEvents(*EVENTS) as kernel:
         # Writing the log takes its time.
         with Disk(folder, "slow", flush="2ms", write=f"{rng.uniform(4, 8):.1f}ms") as disk:
+            kernel.only(disk)
             with Watch(folder, [disk]) as watch:
                 payers = [watch.worker(appender, f"{disk.mountpoint}/a{n}", rng.uniform(0, 0.02))
                           for n in range(2)]

@@ -20,6 +20,7 @@ def traced(folder, disk, name, command, timeout=120):
     path = folder.file(f"{name}.json")
     before = Counters(disk)
     with KernelEvents(*ALL, woken=f"jbd2/{disk.short}-8") as kernel:
+        kernel.only(disk)
         done = run(tool(), "trace", "--dev", disk.device, "--json", path, "--", *command,
                    timeout=timeout, cwd=folder.path)
         with open(path) as file:

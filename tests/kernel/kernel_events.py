@@ -17,6 +17,7 @@ LINE = re.compile(r"-(\d+)\s+\[\d+\] \S+\s+(\d+)\.(\d+): (\w+): (?:dev )?(\d+),(
 
 
 WAKING = "sched/sched_waking"
+LOSSES = ("overrun", "commit overrun", "dropped events")
 WAKING_LINE = re.compile(r" (\d+)\.(\d+): sched_waking: comm=(\S+) ")
 
 
@@ -44,23 +45,38 @@ class KernelEvents:
             self.put(f"events/{event}/enable", "1")
         return self
 
+    def only(self, disk):
+        """From here on: what others do on other file systems would crowd ours out."""
+        for event in self.events:
+            if event != WAKING:
+                self.put(f"events/{event}/filter", f"dev == {disk.kdev}")
+
+    def lines(self):
+        """Of the whole trace, none of it lost."""
+        for cpu in os.listdir(f"{self.path}/per_cpu"):
+            with open(f"{self.path}/per_cpu/{cpu}/stats") as file:
+                for key, value in re.findall(r"([a-z ]+): (\d+)\n", file.read()):
+                    check(key not in LOSSES or int(value) == 0,
+                          f"ftrace lost events of {cpu}: {key} {value}")
+        with open(f"{self.path}/trace") as file:
+            yield from file
+
     def rows(self, event, dev):
         """(ns of CLOCK_MONOTONIC, tid, what follows the device), on the device MAJOR:MINOR.
         What is read once is kept: nothing is added to it."""
         if self.read is None:
             self.read = {}
-            with open(f"{self.path}/trace") as file:
-                for line in file:
-                    woken = self.woken and WAKING_LINE.search(line)
-                    if woken:
-                        self.wakings.append(int(woken[1]) * 10**9 + int(woken[2]) * 1000)
-                    match = LINE.search(line)
-                    if not match:
-                        continue
-                    tid, seconds, us, name, major, minor, rest = match.groups()
-                    at = int(seconds) * 10**9 + int(us) * 1000
-                    rows = self.read.setdefault((name, f"{major}:{minor}"), [])
-                    rows.append((at, int(tid), rest.strip()))
+            for line in self.lines():
+                woken = self.woken and WAKING_LINE.search(line)
+                if woken:
+                    self.wakings.append(int(woken[1]) * 10**9 + int(woken[2]) * 1000)
+                match = LINE.search(line)
+                if not match:
+                    continue
+                tid, seconds, us, name, major, minor, rest = match.groups()
+                at = int(seconds) * 10**9 + int(us) * 1000
+                rows = self.read.setdefault((name, f"{major}:{minor}"), [])
+                rows.append((at, int(tid), rest.strip()))
         return self.read.get((event.split("/")[1], dev), [])
 
     def times(self, event, dev):
