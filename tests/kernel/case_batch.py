@@ -100,10 +100,10 @@ def batch_external_journal():
             check(2.5 < per_commit < 3.1, f"{per_commit} flushes per commit")
 
 
-def rate_of_fs_mark(directory, threads, files):
+def rate_of_fs_mark(directory, threads, files, size=20480):
     # It leaves its files: in a folder of their own they are removed.
     os.mkdir(directory)
-    done = run("fs_mark", "-s", "20480", "-n", str(files), "-L", "2", "-t", str(threads), "-d",
+    done = run("fs_mark", "-s", str(size), "-n", str(files), "-L", "2", "-t", str(threads), "-d",
                directory, cwd=directory, timeout=120)
     rows = [line.split() for line in done.stdout.splitlines() if re.match(r"\s+\d+\s+\d+\s", line)]
     shutil.rmtree(directory)
@@ -111,10 +111,10 @@ def rate_of_fs_mark(directory, threads, files):
     return statistics.mean(float(row[3]) for row in rows)
 
 
-def rate_of_ours(folder, directory, threads, files):
+def rate_of_ours(folder, directory, threads, files, *words, size=20480):
     path = folder.file("fsmark.json")
-    done = run(tool(), "run", "fsmark", "-s", "20480", "-n", str(files), "-L", "2", "-t",
-               str(threads), "-d", directory, "--processes", "--json", path, timeout=120)
+    done = run(tool(), "run", "fsmark", "-s", str(size), "-n", str(files), "-L", "2", "-t",
+               str(threads), "-d", directory, *words, "--json", path, timeout=120)
     with open(path) as file:
         workload = json.load(file)["workload"]
     # An old script reads the table by position: the fourth number of each row.
@@ -135,12 +135,55 @@ def fsmark_rates():
             pairs = []
             for turn in range(2):
                 theirs = rate_of_fs_mark(f"{disk.mountpoint}/f{turn}", threads, files)
-                ours = rate_of_ours(folder, disk.mountpoint, threads, files)
+                ours = rate_of_ours(folder, disk.mountpoint, threads, files, "--processes")
                 pairs.append((ours, theirs))
             # Each at its best: with few files the threads may begin out of step.
             ratio = max(ours for ours, _ in pairs) / max(theirs for _, theirs in pairs)
             print(f"{threads} threads: {pairs}, ratio {ratio:.3f}")
             check(0.9 <= ratio <= 1.1, f"{threads} threads: {ratio:.3f} of fs_mark's rate")
+
+
+# Student's, two-sided 95 %, by the number of pairs.
+T_QUANTILES = {5: 2.776, 10: 2.262, 20: 2.093}
+OURS = ("threads", "processes")
+
+
+def ratio_interval(rates, kind):
+    logs = [math.log(ours / theirs) for ours, theirs in zip(rates[kind], rates["fs_mark"])]
+    half = T_QUANTILES[len(logs)] * statistics.stdev(logs) / math.sqrt(len(logs))
+    middle = statistics.mean(logs)
+    return math.exp(middle - half), math.exp(middle + half)
+
+
+def fsmark_in_memory():
+    """On a disk in memory the generator itself is what limits: at least as fast as the real
+    fs_mark, run in turn."""
+    if not shutil.which("fs_mark"):
+        raise Skip("fs_mark is not installed (package fsmark)")
+    with Folder() as folder:
+        path, place = folder.file("disk"), folder.file("mnt-memory")
+        with open(path, "w") as file:
+            os.ftruncate(file.fileno(), 1 << 30)
+        run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", path)
+        os.mkdir(place)
+        run("mount", "-o", "loop", path, place)
+        try:
+            rates = {"fs_mark": [], "threads": [], "processes": []}
+            for turn in range(20):
+                rates["fs_mark"].append(rate_of_fs_mark(f"{place}/f{turn}", 4, 1000, size=4096))
+                for kind, words in (("threads", ()), ("processes", ("--processes",))):
+                    rates[kind].append(rate_of_ours(folder, place, 4, 1000, "--no-trace", *words,
+                                                    size=4096))
+                if turn + 1 in T_QUANTILES and all(
+                        low >= 1 for low, _ in (ratio_interval(rates, kind) for kind in OURS)):
+                    break
+        finally:
+            run("umount", place)
+    for kind in OURS:
+        low, high = ratio_interval(rates, kind)
+        print(f"{kind}: {len(rates[kind])} pairs, {statistics.median(rates[kind]):.0f} files/s, "
+              f"fs_mark {statistics.median(rates['fs_mark']):.0f}, ratio {low:.3f} to {high:.3f}")
+        check(high >= 1, f"{kind}: surely slower than fs_mark: {low} to {high}")
 
 
 def batch_modes():
@@ -251,5 +294,5 @@ def batch_beside():
                   done.stderr.count("\n") == 1, f"{name}: exit {done.returncode}: {done.stderr}")
 
 
-CASES = [batch_factors, batch_external_journal, fsmark_rates, batch_modes, batch_beside,
-         batch_unseen]
+CASES = [batch_factors, batch_external_journal, fsmark_rates, fsmark_in_memory, batch_modes,
+         batch_beside, batch_unseen]
