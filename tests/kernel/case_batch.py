@@ -261,7 +261,7 @@ def batch_beside():
         report, text = batch(folder, disk, *words, "--beside", path)
         print(text)
         lines = text.splitlines()
-        begin = next(i for i, line in enumerate(lines) if line.startswith("Files/s: devices by mode"))
+        begin = next(i for i, line in enumerate(lines) if line.startswith("Files/s: devices by"))
         row = next(line.split() for line in lines[begin:] if " 6.1.0-elsewhere " in line)
         flat = " ".join(text.split())
         for note in ("Linux 6.1.0-elsewhere on another host", "11 files of 4 KiB each; here 10"):

@@ -12,7 +12,8 @@ SYNC_ENTER, SYNC_EXIT = "ext4/ext4_sync_file_enter", "ext4/ext4_sync_file_exit"
 COMMIT_START, COMMIT_END = "jbd2/jbd2_start_commit", "jbd2/jbd2_end_commit"
 BIO_QUEUE = "block/block_bio_queue"
 ISSUE, COMPLETE = "block/block_rq_issue", "block/block_rq_complete"
-ALL = (SYNC_ENTER, SYNC_EXIT, COMMIT_START, COMMIT_END, BIO_QUEUE, ISSUE, COMPLETE)
+SYNC_FS = "ext4/ext4_sync_fs"
+ALL = (SYNC_ENTER, SYNC_EXIT, SYNC_FS, COMMIT_START, COMMIT_END, BIO_QUEUE, ISSUE, COMPLETE)
 LINE = re.compile(r"-(\d+)\s+\[\d+\] \S+\s+(\d+)\.(\d+): (\w+): (?:dev )?(\d+),(\d+) (.*)")
 
 
@@ -129,6 +130,9 @@ class Seen:
 
         every = spans(kernel.rows(SYNC_ENTER, dev), kernel.rows(SYNC_EXIT, dev))
         self.syncs = ended(every)
+        # Anybody's sync(2) on this machine goes to every file system: where it waits counts.
+        self.whole_syncs = sum(1 for at, _, rest in kernel.rows(SYNC_FS, dev)
+                               if start <= at <= end and rest == "wait 1")
         commits = spans(kernel.rows(COMMIT_START, dev), kernel.rows(COMMIT_END, dev))
         self.commits = ended(from_request(commits, kernel.wakings))
         # One at a time on a disk with one queue, whoever's interrupt tells of its end.
