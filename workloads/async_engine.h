@@ -66,6 +66,9 @@ class AsyncEngine {
   [[nodiscard]] virtual OpKind call_kind() const = 0;
   [[nodiscard]] virtual OpKind request_kind() const = 0;
 
+  // Whether there is a completion to take, without a system call.
+  [[nodiscard]] virtual bool any_ready() const = 0;
+
   // Whether a completion can be seen as soon as there is one.
   [[nodiscard]] virtual bool posts_at_once() const { return true; }
 };

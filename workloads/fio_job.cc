@@ -114,7 +114,8 @@ void settle_depth(JobSpec& job) {
   job.batch = std::clamp(job.batch, 1U, std::max(1U, job.iodepth));
   job.reap_min = std::min(job.reap_min, job.iodepth);
   job.reap_max = std::min(job.reap_max, job.iodepth);
-  if (job.reap_max > 0) job.reap_max = std::max(job.reap_max, job.reap_min);
+  // As in fio: one by one, where the file does not say otherwise.
+  job.reap_max = std::max({job.reap_max, job.reap_min, 1U});
   job.depth_low = std::min(job.depth_low, job.iodepth);
 }
 

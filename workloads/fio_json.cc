@@ -161,8 +161,8 @@ Json job_entry(const Load::Results& results, const Entry& entry) {
                ? 0.0
                : 100.0 * static_cast<double>(ns) / static_cast<double>(stats.thread_ns());
   };
-  Json sync{{"total_ios", stats.fsync().count()},
-            {"lat_ns", latency(stats.fsync(), &percentiles_of(job))}};
+  Json sync{{"total_ios", stats.due_fsyncs()},
+            {"lat_ns", latency(stats.due_sync(), &percentiles_of(job))}};
   Json json{{"jobname", job.name},
             {"groupid", job.report_group},
             {"error", entry.error},

@@ -34,14 +34,24 @@ JobPlan::JobPlan(const JobSpec& job, const std::vector<JobFile>& files, uint64_t
     }
     all += blocks * unit_;
   }
-  uint64_t pass = job.io_bytes > 0 ? job.io_bytes : std::min(all, std::max(job.size_bytes, unit_));
-  if (job.time_based || __builtin_mul_overflow(pass, uint64_t{job.loops}, &left_)) {
+  // As fio has it: `io_size` is how much is done in all, `size` how much before it begins anew.
+  pass_bytes_ = std::min(all, std::max(job.size_bytes, unit_));
+  uint64_t once = job.io_bytes > 0 ? job.io_bytes : pass_bytes_;
+  if (job.random() && !job.shuffle) pass_bytes_ = std::max(pass_bytes_, job.io_bytes);
+  if (job.time_based || __builtin_mul_overflow(once, uint64_t{job.loops}, &left_)) {
     left_ = UINT64_MAX;
   }
+  if (job.time_based) pass_bytes_ = UINT64_MAX;
+  pass_left_ = pass_bytes_;
   run_left_ = job.file_run;
 }
 
 void JobPlan::begin_pass() {
+  pass_left_ = pass_bytes_;
+  rewind();
+}
+
+void JobPlan::rewind() {
   for (FileState& file : files_) {
     file.left = file.bytes;
     file.position = {};
@@ -103,21 +113,25 @@ uint64_t JobPlan::place(FileState& file, bool write, uint64_t bytes) {
   return file.begin + offset;
 }
 
-bool JobPlan::next(PlannedIo& io) {
-  if (left_ == 0) return false;
+bool JobPlan::draw_write() {
+  return job_.writes() && !(job_.reads() && random_.below(100) < job_.read_percent);
+}
+
+PlannedIo JobPlan::next(bool write) {
   if (!choose_file()) {
-    begin_pass();
+    rewind();
     choose_file();
   }
   FileState& file = files_[current_];
-  io.file = static_cast<unsigned>(current_);
-  io.write = job_.writes() && !(job_.reads() && random_.below(100) < job_.read_percent);
+  PlannedIo io{.file = static_cast<unsigned>(current_), .write = write};
   uint64_t bytes = std::min(block_size(io.write), file.bytes);
   io.bytes = static_cast<uint32_t>(bytes);
   io.offset = place(file, io.write, bytes);
   file.left -= std::min(file.left, bytes);
-  if (left_ != UINT64_MAX) left_ -= std::min(left_, bytes);
-  return true;
+  for (uint64_t* left : {&left_, &pass_left_}) {
+    if (*left != UINT64_MAX) *left -= std::min(*left, bytes);
+  }
+  return io;
 }
 
 }  // namespace stalltrace::workloads

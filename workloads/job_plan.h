@@ -25,8 +25,15 @@ class JobPlan {
   // `job` outlives it. Each file holds at least one block.
   JobPlan(const JobSpec& job, const std::vector<JobFile>& files, uint64_t seed);
 
-  // False once everything was done.
-  bool next(PlannedIo& io);
+  // Everything was done.
+  [[nodiscard]] bool done() const { return left_ == 0; }
+  // What one pass has was done, and another one is to come.
+  [[nodiscard]] bool at_pass_end() const { return pass_left_ == 0 && left_ > 0; }
+  void begin_pass();
+
+  // Which direction the next I/O is to have; its pace may choose the other one.
+  bool draw_write();
+  [[nodiscard]] PlannedIo next(bool write);
 
  private:
   struct FileState {
@@ -40,7 +47,7 @@ class JobPlan {
 
   bool choose_file();
   bool take_turn(size_t file);
-  void begin_pass();
+  void rewind();
   uint64_t block_size(bool write);
   uint64_t place(FileState& file, bool write, uint64_t bytes);
 
@@ -50,6 +57,8 @@ class JobPlan {
   std::vector<FileState> files_;
   size_t current_ = 0;
   unsigned run_left_ = 0;
+  uint64_t pass_bytes_;
+  uint64_t pass_left_;
   uint64_t left_;  // bytes, of all passes
 };
 

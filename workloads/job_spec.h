@@ -98,7 +98,7 @@ struct JobSpec {
   unsigned iodepth = 32;
   unsigned batch = 1;      // requests per submitting call
   unsigned reap_min = 1;   // completions to wait for when the queue is full
-  unsigned reap_max = 0;   // taken at once; 0: all there are
+  unsigned reap_max = 0;   // taken at once; 0: all there are, whenever there is a chance
   unsigned depth_low = 0;  // a full queue is emptied down to this; 0: to what `reap_min` leaves
   UringModes uring;
   bool hipri = false;   // RWF_HIPRI, or a polled ring

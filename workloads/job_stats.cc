@@ -81,7 +81,8 @@ void JobStats::begin(uint64_t now_ns) {
     if (direction) *direction = {};
   }
   sync_.clear();
-  fsync_.clear();
+  due_sync_.clear();
+  due_fsyncs_ = 0;
   depth = {};
   batch = {};
   reaped = {};
@@ -104,7 +105,8 @@ void JobStats::merge(const JobStats& other) {
     directions_[i]->merge(*other.directions_[i]);
   }
   sync_.merge(other.sync_);
-  fsync_.merge(other.fsync_);
+  due_sync_.merge(other.due_sync_);
+  due_fsyncs_ += other.due_fsyncs_;
   depth.merge(other.depth);
   batch.merge(other.batch);
   reaped.merge(other.reaped);

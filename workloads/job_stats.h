@@ -64,11 +64,17 @@ class JobStats {
   [[nodiscard]] const DirectionStats* direction(bool write) const {
     return directions_[write ? 1 : 0].get();
   }
-  // Every kind of sync, and those that `fsync=` asked for: fio's report knows only these.
+  // Every sync.
   LatencyHistogram& sync() { return sync_; }
-  LatencyHistogram& fsync() { return fsync_; }
+  // Those that fio's report knows: it has the times of all but the ones at the end, and the number
+  // of fsyncs.
+  void add_due_sync(uint64_t took_ns, bool fsync) {
+    due_sync_.add(took_ns);
+    if (fsync) ++due_fsyncs_;
+  }
   [[nodiscard]] const LatencyHistogram& sync() const { return sync_; }
-  [[nodiscard]] const LatencyHistogram& fsync() const { return fsync_; }
+  [[nodiscard]] const LatencyHistogram& due_sync() const { return due_sync_; }
+  [[nodiscard]] uint64_t due_fsyncs() const { return due_fsyncs_; }
 
   // Adds what another thread measured; the time is then that of the longest, from the first
   // beginning to the last end.
@@ -91,7 +97,8 @@ class JobStats {
  private:
   PerDirection<std::unique_ptr<DirectionStats>> directions_;
   LatencyHistogram sync_;
-  LatencyHistogram fsync_;
+  LatencyHistogram due_sync_;
+  uint64_t due_fsyncs_ = 0;
   uint64_t begin_ns_ = 0;
   uint64_t end_ns_ = 0;
   uint64_t runtime_ns_ = 0;

@@ -15,6 +15,7 @@ JobWorker::JobWorker(std::string name, unsigned index, const OpsLogSpec& log, co
                      uint64_t seed, StopSignal& stop, Phases& phases)
     : Worker(std::move(name), index, log),
       job_(job),
+      reaps_by_count_(job.reap_max > 0),
       stop_(stop),
       phases_(phases),
       seed_(seed),
@@ -86,13 +87,8 @@ void JobWorker::work(uint64_t start_ns) {
   begin(start_ns);
   issue_all();
   drain();
-  if (job_.end_fsync && job_.writes() && !failed_) {
-    for (unsigned file = 0; file < files_.size() && !failed_; ++file) {
-      sync(IoAction::kFsync, file);
-    }
-  }
+  sync_at_end();
   stats_.end(monotonic_ns());
-  finish_files();
 }
 
 void JobWorker::begin(uint64_t now_ns) {
@@ -115,27 +111,47 @@ void JobWorker::count_from_now() {
   recorder_ref().forget_latencies();
 }
 
+// A sync that is due, or an I/O, or what comes before it. False: everything was done.
+bool JobWorker::issue_next() {
+  if (plan_->done()) return false;
+  if (plan_->at_pass_end()) begin_pass();
+  if (!next_is_write_) {
+    if (sync_if_due()) return true;
+    next_is_write_ = plan_->draw_write();
+  }
+  if (!wait_for_its_time()) return true;
+  issue(plan_->next(*std::exchange(next_is_write_, std::nullopt)));
+  return true;
+}
+
+// What ends a job in fio ends each of its passes.
+void JobWorker::begin_pass() {
+  drain();
+  sync_at_end();
+  last_was_sync_ = false;
+  plan_->begin_pass();
+}
+
 void JobWorker::issue_all() {
   while (going_on()) {
     if (ramping_ && now_ns_ >= counts_from_ns_) count_from_now();
-    if (engine_ && free_slots_.empty()) {
+    if (pause_due_) {
+      pause();
+    } else if (engine_ && free_slots_.empty()) {
       make_room();
     } else if (sync_on_demand() && !unsynced_->wait_for_room()) {
       break;  // told by the thread whose sync failed
-    } else if (!sync_if_due()) {
-      if (!planned_) {
-        planned_.emplace();
-        if (!plan_->next(*planned_)) break;
-      }
-      if (!wait_for_its_time()) continue;
-      issue(*std::exchange(planned_, std::nullopt));
+    } else if (!issue_next()) {
+      break;
     }
   }
   if (ramping_ && now_ns_ >= counts_from_ns_) count_from_now();
 }
 
-void JobWorker::finish_files() {
-  if (!job_.fsync_on_close || !job_.writes() || failed_) return;
+// The same for both options, as in fio: within the measured time, and no sync after a sync.
+void JobWorker::sync_at_end() {
+  if (!job_.end_fsync && !job_.fsync_on_close) return;
+  if (!job_.writes() || failed_ || last_was_sync_) return;
   for (unsigned file = 0; file < files_.size() && !failed_; ++file) {
     if (files_[file].get() >= 0) sync(IoAction::kFsync, file);
   }

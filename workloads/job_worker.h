@@ -65,7 +65,9 @@ class JobWorker : public Worker {
   void issue_all();
   [[nodiscard]] bool going_on() const;
   void count_from_now();
-  void finish_files();
+  void begin_pass();
+  bool issue_next();
+  void sync_at_end();
   [[nodiscard]] uint64_t ios_of(bool write) const;
   [[nodiscard]] uint64_t bytes_of(bool write) const;
 
@@ -104,6 +106,9 @@ class JobWorker : public Worker {
   void hand_over_completed();
 
   const JobSpec& job_;
+  // Completions are taken as the job says, that many at once and only to make room. Otherwise all
+  // that are there, at every opportunity.
+  bool reaps_by_count_;
   StopSignal& stop_;
   Phases& phases_;
   uint64_t seed_;
@@ -123,7 +128,7 @@ class JobWorker : public Worker {
   std::vector<unsigned> queued_;  // slots, queued and not yet submitted
   std::vector<Completion> completions_;
 
-  std::optional<PlannedIo> planned_;
+  std::optional<bool> next_is_write_;  // drawn, not yet issued
   bool pause_due_ = false;
   uint64_t now_ns_ = 0;  // the last time that was read from the clock
   uint64_t counts_from_ns_ = 0;
@@ -133,8 +138,8 @@ class JobWorker : public Worker {
   bool failed_ = false;
 
   uint64_t issued_writes_ = 0;
-  uint64_t synced_at_ = 0;
-  unsigned last_written_ = 0;  // file
+  bool last_was_sync_ = false;  // the last completion that was seen
+  unsigned last_written_ = 0;   // file
   std::vector<WrittenRange> written_;
   std::vector<CompletedWrite> unacknowledged_;  // completed, not yet covered by a sync
   uint64_t acknowledged_ = 0;                   // how many writes have left it

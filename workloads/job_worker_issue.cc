@@ -14,14 +14,20 @@
 
 namespace stalltrace::workloads {
 
-// False if what was to come has changed meanwhile: a stop, or the end of the time.
+// False if what was to come has changed meanwhile: a stop, or the end of the time. Where both
+// directions have a pace, the one that is behind goes first, whatever was drawn.
 bool JobWorker::wait_for_its_time() {
-  if (pause_due_) {
-    pause();
-    return false;
-  }
-  uint64_t due_ns = pace_.due_ns(planned_->write);
+  uint64_t due_ns = pace_.due_ns(*next_is_write_);
   if (due_ns <= now_ns_) return true;
+  bool both = job_.reads() && job_.writes() && job_.read_percent > 0 && job_.read_percent < 100;
+  if (both) {
+    uint64_t other_ns = pace_.due_ns(!*next_is_write_);
+    if (other_ns < due_ns) {
+      due_ns = other_ns;
+      next_is_write_ = !*next_is_write_;
+    }
+    if (due_ns <= now_ns_) return true;
+  }
   // Nothing stays queued while nobody looks.
   drain();
   now_ns_ = monotonic_ns();
@@ -187,6 +193,7 @@ void JobWorker::issue_sync(const PlannedIo& io) {
   slot.start_ns = slot.issued_ns = start;
   stats_.depth.add_depth(1);
   completed(slot, result, end);
+  last_was_sync_ = false;
 }
 
 // The queue is full: waits for as many as the job wants to, and looks for more.
@@ -205,7 +212,7 @@ void JobWorker::drain() {
 }
 
 void JobWorker::look() {
-  if (!engine_ || in_flight() == 0) return;
+  if (!engine_ || in_flight() == 0 || reaps_by_count_) return;
   // Nothing was waited for: the clock as it was read before is when it looked, or earlier.
   uint64_t look_ns = now_ns_;
   int count = engine_->reap(completions_, 0);
@@ -218,12 +225,17 @@ void JobWorker::look() {
 
 void JobWorker::wait_for(unsigned least) {
   std::span<Completion> room(completions_);
-  if (job_.reap_max > 0) room = room.first(std::max(job_.reap_max, least));
+  if (reaps_by_count_) room = room.first(std::clamp<size_t>(job_.reap_max, least, room.size()));
   int count = engine_->reap(room, least);
   now_ns_ = monotonic_ns();
   reaped(count, now_ns_);
+  if (count <= 0) return;
   // What is not there now completes after now: the wait itself says nothing about when it looked.
-  if (count > 0) look();
+  if (!reaps_by_count_) {
+    look();
+  } else if (engine_ && engine_->posts_at_once() && !engine_->any_ready()) {
+    last_look_ns_ = now_ns_;
+  }
 }
 
 void JobWorker::reaped(int count, uint64_t end_ns) {
@@ -234,10 +246,12 @@ void JobWorker::reaped(int count, uint64_t end_ns) {
     return;
   }
   if (count > 0) stats_.reaped.add_batch(static_cast<uint64_t>(count));
+  bool any_sync = false;
   for (const Completion& completion : std::span(completions_).first(static_cast<size_t>(count))) {
     unsigned number = slot_of(completion.id);
     Slot& slot = slots_[number];
     bool transfer = slot.action == IoAction::kTransfer;
+    any_sync = any_sync || !transfer;
     recorder_ref().add({.id = completion.id,
                         .start_ns = slot.start_ns,
                         .end_ns = end_ns,
@@ -251,6 +265,8 @@ void JobWorker::reaped(int count, uint64_t end_ns) {
     }
     free_slots_.push_back(number);
   }
+  // fio would issue an I/O after each: a sync among them ends what was due.
+  if (count > 0) last_was_sync_ = any_sync;
   if (sync_on_demand()) hand_over_completed();
 }
 

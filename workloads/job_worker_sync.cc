@@ -11,8 +11,10 @@
 
 namespace stalltrace::workloads {
 
+// As fio has it: a sync stays due until one is the last completion seen. In a ring, where none
+// completes at once, the queue fills with them; between two writes, each read is followed by one.
 bool JobWorker::sync_if_due() {
-  if (issued_writes_ == synced_at_) return false;
+  if (last_was_sync_ || issued_writes_ == 0) return false;
   auto due = [this](unsigned every) { return every > 0 && issued_writes_ % every == 0; };
   IoAction action = IoAction::kTransfer;
   if (due(job_.fsync_every)) {
@@ -22,14 +24,13 @@ bool JobWorker::sync_if_due() {
   } else if (!due(job_.range_sync_every)) {
     return false;
   }
-  synced_at_ = issued_writes_;
   if (action == IoAction::kTransfer) {
     sync_range();
   } else if (job_.sync_in_ring && job_.engine == Engine::kIoUring) {
     sync_in_ring(action);
   } else {
     uint64_t took_ns = sync(action, last_written_);
-    if (action == IoAction::kFsync) stats_.fsync().add(took_ns);
+    stats_.add_due_sync(took_ns, action == IoAction::kFsync);
   }
   return true;
 }
@@ -54,6 +55,8 @@ uint64_t JobWorker::sync(IoAction action, unsigned file) {
   }
   acknowledge(acknowledged_ + unacknowledged_.size(), end);
   look();
+  // What completed meanwhile, fio would see only after the I/O that comes next.
+  last_was_sync_ = true;
   return end - start;
 }
 
@@ -73,7 +76,7 @@ void JobWorker::sync_in_ring(IoAction action) {
 
 void JobWorker::sync_completed(const Slot& slot, int64_t result, uint64_t end_ns) {
   stats_.sync().add(end_ns - slot.start_ns);
-  if (slot.action == IoAction::kFsync) stats_.fsync().add(end_ns - slot.start_ns);
+  stats_.add_due_sync(end_ns - slot.start_ns, slot.action == IoAction::kFsync);
   if (result < 0) {
     fail(fmt::format("sync of {}", path(slot.io.file)), static_cast<int>(-result));
     return;
@@ -94,6 +97,7 @@ void JobWorker::acknowledge(uint64_t before, uint64_t end_ns) {
 
 void JobWorker::sync_range() {
   commit();
+  last_was_sync_ = true;
   WrittenRange& range = written_[last_written_];
   if (range.from >= range.to) return;
   uint64_t start = monotonic_ns();
@@ -105,6 +109,7 @@ void JobWorker::sync_range() {
   range = {};
   record(OpKind::kSyncFileRange, next_id(), start, end, -error);
   stats_.sync().add(end - start);
+  stats_.add_due_sync(end - start, false);
   if (error != 0) fail(fmt::format("sync_file_range of {}", path(last_written_)), error);
 }
 

@@ -21,6 +21,9 @@ class CompletionRing {
         usable_(head_->magic == kMagic && head_->incompat_features == 0) {}
 
   [[nodiscard]] bool usable() const { return usable_; }
+  [[nodiscard]] bool empty() const {
+    return head_->head == __atomic_load_n(&head_->tail, __ATOMIC_ACQUIRE);
+  }
 
   int take(std::span<Completion> completions) {
     const auto* events = reinterpret_cast<const io_event*>(reinterpret_cast<const char*>(head_) +
@@ -126,6 +129,8 @@ class LibaioEngine : public AsyncEngine {
     }
     return taken + count;
   }
+
+  [[nodiscard]] bool any_ready() const override { return !ring_.usable() || !ring_.empty(); }
 
   [[nodiscard]] OpKind call_kind() const override { return OpKind::kIoSubmit; }
   [[nodiscard]] OpKind request_kind() const override { return OpKind::kAio; }

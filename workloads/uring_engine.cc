@@ -153,6 +153,8 @@ class UringEngine : public AsyncEngine {
     return static_cast<int>(count);
   }
 
+  [[nodiscard]] bool any_ready() const override { return io_uring_cq_ready(&ring_) > 0; }
+
   [[nodiscard]] OpKind call_kind() const override { return OpKind::kIoUringEnter; }
   [[nodiscard]] OpKind request_kind() const override { return OpKind::kUring; }
 

@@ -26,8 +26,10 @@ std::vector<PlannedIo> all_of(const JobSpec& job, const std::vector<JobFile>& fi
                               size_t most = 1'000'000) {
   JobPlan plan(job, files, 7);
   std::vector<PlannedIo> all;
-  PlannedIo io;
-  while (all.size() < most && plan.next(io)) all.push_back(io);
+  while (all.size() < most && !plan.done()) {
+    if (plan.at_pass_end()) plan.begin_pass();
+    all.push_back(plan.next(plan.draw_write()));
+  }
   return all;
 }
 
