@@ -52,6 +52,7 @@ int BPF_PROG(jbd2_start_commit, struct journal_s *journal, struct transaction_s 
 	state->requested_outside_sync = 0;
 	state->journal_thread = 1;
 	state->journal = key;
+	state->data_inode = 0;
 	state->dev = dev;
 	state->dev_slot = traced_slot(dev);
 	return 0;
