@@ -93,7 +93,6 @@ static __always_inline void count_dirtied(struct task_state *state, u32 dev, u32
 	if ((u32)blocks <= dirtied->most_blocks)
 		return;
 	dirtied->most_blocks = blocks;
-	dirtied->call = state->call;
 	dirtied->ino = state->handle_ino;
 	for (int i = 0; i < WIRE_DATA_PARTS; ++i)
 		dirtied->name[i][0] = 0;

@@ -318,7 +318,7 @@ struct wire_dirtied {
 	u32 handles;
 	u64 ino;         /* of the handle that dirtied the most; 0: of no inode */
 	u32 most_blocks; /* ... how many that were */
-	u32 call;        /* enum wire_call_kind of that handle */
+	u32 pad;
 	char name[WIRE_DATA_PARTS][WIRE_PATH_PART]; /* of ino, innermost first */
 };
 

@@ -288,7 +288,6 @@ class Events {
     dirtied.handles = 1;
     dirtied.ino = ino;
     dirtied.most_blocks = blocks;
-    dirtied.call = wire::CALL_WRITE;
     std::memcpy(dirtied.name[0], name.data(), name.size());
     if (!name.empty()) dirtied.name[1][0] = '/';
     return dirtied;
