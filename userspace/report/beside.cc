@@ -20,9 +20,11 @@ std::string load_text(const BatchLoad& load) {
   return fmt::format("{} files of {}", load.files, format_size(load.file_bytes));
 }
 
-bool has_counterpart(const BatchReport& report, const OtherBatch& other) {
-  return std::any_of(other.runs.begin(), other.runs.end(),
-                     [&](const OtherRun& run) { return counterpart_of(report, run) != nullptr; });
+// How many of its runs ran here, too.
+size_t counterparts(const BatchReport& report, const OtherBatch& other) {
+  return static_cast<size_t>(
+      std::count_if(other.runs.begin(), other.runs.end(),
+                    [&](const OtherRun& run) { return counterpart_of(report, run) != nullptr; }));
 }
 
 std::string host_note(const BatchReport& report, const OtherBatch& other) {
@@ -86,11 +88,7 @@ std::optional<batching::Effect> effect_beside(const BatchReport& report, const O
 
 size_t comparisons_beside(const BatchReport& report) {
   size_t count = 0;
-  for (const OtherBatch& other : report.beside) {
-    count += static_cast<size_t>(
-        std::count_if(other.runs.begin(), other.runs.end(),
-                      [&](const OtherRun& run) { return counterpart_of(report, run) != nullptr; }));
-  }
+  for (const OtherBatch& other : report.beside) count += counterparts(report, other);
   return count;
 }
 
@@ -115,7 +113,7 @@ std::vector<std::string> notes_beside(const BatchReport& report, const OtherBatc
   if (other.version != report.version) {
     notes.push_back(fmt::format("stalltrace {} made it; here {}", other.version, report.version));
   }
-  if (!has_counterpart(report, other)) {
+  if (counterparts(report, other) == 0) {
     notes.emplace_back(
         "none of its runs is compared: none ran on the same kind of device in the same mode with "
         "as "
