@@ -532,7 +532,8 @@ constexpr std::array kGeneral = {
             .meaning = "waits for the user-space server of a FUSE file system"},
     WaitRow{
         .number = "37", .wait_class = kLockOther, .any = kAnyLock, .meaning = "waits for a lock"},
-    WaitRow{// So do stacks of tasks that sleep: the mutex's functions are in .sched.text.
+    WaitRow{// The kernel leaves .sched.text, and the mutex's functions with it, out of a sleeper's
+            // stack.
             .number = "37",
             .wait_class = kLockOther,
             .leaf = "fdget_pos __fdget_pos",
