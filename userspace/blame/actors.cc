@@ -6,6 +6,7 @@
 
 #include "userspace/base/units.h"
 #include "userspace/blame/explainer.h"
+#include "userspace/blame/shorten.h"
 #include "userspace/blame/text.h"
 #include "userspace/kernel/frames.h"
 
@@ -19,24 +20,6 @@ constexpr uint64_t kShortWaitNs = 5'000'000;
 constexpr size_t kManyCauses = 64;
 constexpr size_t kShortestRun = 4;
 constexpr uint64_t kShortShare = 100;  // of the whole
-
-CauseKind kind_for(RootKind root) {
-  switch (root) {
-    case RootKind::kDeviceFlush:
-      return CauseKind::kFlush;
-    case RootKind::kDeviceWrite:
-    case RootKind::kDeviceRead:
-    case RootKind::kDeviceQueue:
-    case RootKind::kDeviceHung:
-      return CauseKind::kRequest;
-    case RootKind::kReaders:
-      return CauseKind::kHolder;
-    case RootKind::kKnob:
-      return CauseKind::kKnob;
-    default:
-      return CauseKind::kTask;
-  }
-}
 
 }  // namespace
 
@@ -210,25 +193,15 @@ Causes Explainer::fold_short(const TaskName& task, Span span, Causes causes) con
       at = end;
       continue;
     }
-    uint64_t start_ns = at->start_ns;
     Causes run(std::make_move_iterator(at), std::make_move_iterator(end));
-    std::vector<Root> roots;
-    collect_roots(run, Sure::kMeasured, roots);
-    for (Root& root : merge_roots(std::move(roots))) {
-      Cause sum;
-      sum.kind = kind_for(root.kind);
-      sum.dev = root.dev;
-      sum.task = root.kind == RootKind::kTaskRunnable ? task : root.task;
-      sum.start_ns = start_ns;
-      sum.ns = root.ns;
-      sum.sure = root.sure;
-      sum.text = root.kind == RootKind::kTaskCpu && root.task.tid == task.tid
-                     ? fmt::format("{} ran between short waits", text_of(task))
-                     : fmt::format("{} waited in short turns for {}", text_of(task),
-                                   phrase_of(root, trace_));
-      sum.evidence.push_back(fmt::format("{} short turns in one stretch, summed up", run.size()));
-      sum.root = std::move(root);
-      start_ns += sum.ns;
+    Causes sums = sums_of(run, [&](const Root& root) {
+      return root.kind == RootKind::kTaskCpu && root.task.tid == task.tid
+                 ? fmt::format("{} ran between short waits", text_of(task))
+                 : fmt::format("{} waited in short turns for {}", text_of(task),
+                               phrase_of(root, trace_));
+    });
+    for (Cause& sum : sums) {
+      if (sum.root.kind == RootKind::kTaskRunnable) sum.task = task;
       folded.push_back(std::move(sum));
     }
     at = end;

@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "userspace/blame/explainer.h"
+#include "userspace/blame/shorten.h"
 #include "userspace/blame/text.h"
 
 namespace stalltrace::blame {
@@ -92,7 +93,8 @@ Stall explain(const model::Trace& trace, const model::Call& call) {
   return Explainer(trace).explain(call);
 }
 
-std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns) {
+std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns,
+                               const std::function<void(const Stall&)>& look) {
   Explainer explainer(trace);
   std::vector<Stall> stalls;
   for (const model::Call& call : trace.calls()) {
@@ -101,6 +103,8 @@ std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns)
     }
     stalls.push_back(explainer.explain(call));
     stalls.back().id = stalls.size();
+    if (look) look(stalls.back());
+    shorten(stalls.back(), trace);
   }
   return stalls;
 }

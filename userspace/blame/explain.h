@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "userspace/blame/stall.h"
@@ -13,7 +14,9 @@ namespace stalltrace::blame {
 Stall explain(const model::Trace& trace, const model::Call& call);
 
 // Every call that is a stall, by start; ids count from 1. A call that the window's edges, or its
-// being wanted for an explanation only, leave shorter than `threshold_ns` is none.
-std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns = 0);
+// being wanted for an explanation only, leave shorter than `threshold_ns` is none. `look` sees each
+// with its chains whole; those returned are shortened (shorten.h).
+std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns = 0,
+                               const std::function<void(const Stall&)>& look = {});
 
 }  // namespace stalltrace::blame

@@ -59,88 +59,6 @@ std::vector<RootSum> sum_roots(const std::vector<Stall>& stalls) {
   return roots;
 }
 
-class Culprits {
- public:
-  explicit Culprits(const model::Trace& trace) : trace_(trace) {}
-
-  void add(const Stall& stall) {
-    std::set<uint32_t> met;
-    for (const Part& part : stall.parts) visit(part.causes, stall, {}, met);
-  }
-
-  std::vector<CulpritSum> take() {
-    std::vector<CulpritSum> culprits;
-    for (auto& [key, sum] : sums_) culprits.push_back(std::move(sum));
-    longest_first(culprits, &CulpritSum::others_ns);
-    return culprits;
-  }
-
- private:
-  // Time is put down to the first task on each way down: what that one waited for is the next
-  // one's, but only through it.
-  void visit(const Causes& causes, const Stall& stall, std::set<uint32_t> above,
-             std::set<uint32_t>& met) {
-    for (const Cause& cause : causes) {
-      std::set<uint32_t> here = above;
-      bool servant = cause.kind == CauseKind::kCommit || trace_.journal_of(cause.task.tid) != 0;
-      bool own = cause.task.tid == stall.task.tid;
-      if (cause.task.tid != 0 && !servant && !own && here.insert(cause.task.tid).second) {
-        count(cause, met);
-      }
-      bool owners = cause.owner.tid != 0 && cause.owner.tid != stall.task.tid;
-      if (owners && here.insert(cause.owner.tid).second) count_owner(cause, met);
-      visit(cause.causes, stall, here, met);
-    }
-  }
-
-  // Not what it did then: what it had done before, or at the same time.
-  void count_owner(const Cause& cause, std::set<uint32_t>& met) {
-    CulpritSum& sum = add(cause.owner, cause, met);
-    if (sum.path.empty()) sum.path = cause.path;
-    sum.what = cause.owns_metadata ? "dirtied most of the metadata that a commit had to write"
-               : cause.kind == CauseKind::kCommit
-                   ? "wrote data that a commit had to write out first"
-                   : "kept the device busy";
-  }
-
-  CulpritSum& add(const TaskName& task, const Cause& cause, std::set<uint32_t>& met) {
-    CulpritSum& sum = sums_[{task.tid, cause.kind, cause.owns_metadata}];
-    sum.task = task;
-    sum.others_ns += cause.ns;
-    if (met.insert(task.tid).second) ++sum.stalls;
-    if (sum.path.empty()) {
-      const model::Call* call = trace_.call_at(task.tid, cause.start_ns);
-      if (call != nullptr) sum.path = trace_.path_of(*call);
-    }
-    return sum;
-  }
-
-  void count(const Cause& cause, std::set<uint32_t>& met) {
-    CulpritSum& sum = add(cause.task, cause, met);
-    if (!sum.what.empty()) return;
-    switch (cause.kind) {
-      case CauseKind::kHandle:
-        sum.what = "held a journal handle that a commit waited for";
-        break;
-      case CauseKind::kHolder:
-        sum.what = "held a lock";
-        break;
-      case CauseKind::kFlush:
-        sum.what = "asked for a flush";
-        break;
-      case CauseKind::kKnob:
-        sum.what = "slept so that others could join its commit";
-        break;
-      default:
-        sum.what = "was waited for";
-        break;
-    }
-  }
-
-  const model::Trace& trace_;
-  std::map<std::tuple<uint32_t, CauseKind, bool>, CulpritSum> sums_;
-};
-
 // By file system's device and transaction.
 std::map<std::pair<uint32_t, uint32_t>, uint64_t> syncs_by_commit(const model::Trace& trace) {
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> syncs;
@@ -304,12 +222,10 @@ Summary summarize(const model::Trace& trace, const std::vector<Stall>& stalls) {
   Summary summary;
   summary.waits = sum_waits(stalls);
   summary.roots = sum_roots(stalls);
-  Culprits culprits(trace);
-  for (const Stall& stall : stalls) {
-    culprits.add(stall);
-    if (stall.folded_ns * 10 > stall.ns) ++summary.folded_stalls;
-  }
-  summary.culprits = culprits.take();
+  summary.folded_stalls =
+      static_cast<uint64_t>(std::count_if(stalls.begin(), stalls.end(), [](const Stall& stall) {
+        return stall.folded_ns * 10 > stall.ns;
+      }));
   summary.commits = sum_commits(trace, explainer);
   summary.flushes = sum_flushes(trace);
   summary.locks = sum_locks(trace, explainer);

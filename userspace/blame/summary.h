@@ -26,15 +26,6 @@ struct RootSum {
   uint64_t stalls = 0;
 };
 
-// Who made others wait.
-struct CulpritSum {
-  TaskName task;
-  std::string path;  // of what it was working on, "" if unknown
-  std::string what;  // "held a journal handle (inode update)"
-  uint64_t others_ns = 0;
-  uint64_t stalls = 0;
-};
-
 struct CommitSum {
   uint32_t dev = 0;  // whole disk of the file system
   uint32_t fs_dev = 0;
@@ -88,7 +79,6 @@ struct AsyncSum {
 struct Summary {
   std::vector<WaitSum> waits;  // longest first, like all below where not said otherwise
   std::vector<RootSum> roots;
-  std::vector<CulpritSum> culprits;
   std::vector<CommitSum> commits;  // by dev
   std::vector<FlushSum> flushes;   // by dev
   std::vector<LockSum> locks;

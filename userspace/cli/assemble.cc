@@ -154,6 +154,12 @@ void add_slow_asyncs(report::Report& report, const blame::Summary& summary) {
   }
 }
 
+void add_culprits(report::Report& report, const std::vector<blame::CulpritSum>& culprits) {
+  for (const blame::CulpritSum& sum : culprits) {
+    report.culprits.push_back({sum.task, sum.path, sum.what, sum.others_ns, sum.stalls});
+  }
+}
+
 void add_summary(report::Report& report, const blame::Summary& summary,
                  const std::vector<kernel::Device>& devices, bool sees_syncs) {
   for (const blame::WaitSum& sum : summary.waits) {
@@ -161,9 +167,6 @@ void add_summary(report::Report& report, const blame::Summary& summary,
   }
   for (const blame::RootSum& sum : summary.roots) {
     report.roots.push_back({sum.kind, sum.dev, sum.ns, sum.stalls});
-  }
-  for (const blame::CulpritSum& sum : summary.culprits) {
-    report.culprits.push_back({sum.task, sum.path, sum.what, sum.others_ns, sum.stalls});
   }
   for (const blame::CommitSum& sum : summary.commits) {
     report::CommitStats stats{

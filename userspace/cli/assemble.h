@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "userspace/batching/unseen.h"
+#include "userspace/blame/culprits.h"
 #include "userspace/blame/summary.h"
 #include "userspace/capture/capture.h"
 #include "userspace/kernel/devices.h"
@@ -27,6 +28,7 @@ void add_devices(report::Report& report, const std::vector<kernel::Device>& devi
 void add_histograms(report::Report& report, const std::vector<capture::Histogram>& histograms,
                     const std::vector<blame::Stall>& stalls);
 void add_slow_asyncs(report::Report& report, const blame::Summary& summary);
+void add_culprits(report::Report& report, const std::vector<blame::CulpritSum>& culprits);
 void add_summary(report::Report& report, const blame::Summary& summary,
                  const std::vector<kernel::Device>& devices, bool sees_syncs);
 void add_flush_lists(report::Report& report, const model::Trace& trace);

@@ -81,7 +81,7 @@ bool only_in_place(const Target& target) {
   return closed && access(target.file.c_str(), W_OK) == 0;
 }
 
-void write_all(int fd, const std::string& text, const std::string& name) {
+void write_all(int fd, std::string_view text, const std::string& name) {
   size_t done = 0;
   while (done < text.size()) {
     ssize_t written = write(fd, text.data() + done, text.size() - done);
@@ -91,10 +91,10 @@ void write_all(int fd, const std::string& text, const std::string& name) {
   }
 }
 
-void write_in_place(const std::string& path, const std::string& option, const std::string& text) {
+void write_in_place(const std::string& path, const std::string& option, const Pieces& pieces) {
   Fd file(open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   if (file.get() < 0) throw cannot_write(option, path);
-  write_all(file.get(), text, path);
+  pieces([&](std::string_view piece) { write_all(file.get(), piece, path); });
 }
 
 }  // namespace
@@ -153,21 +153,27 @@ void write_report(const report::Report& report, const OutputWords& words) {
   if (!words.quiet && words.json != "-") {
     write_all(STDOUT_FILENO, report::to_text(report, terminal_style()), "standard output");
   }
-  if (!words.json.empty()) write_text(words.json, "--json", report::to_json(report).dump(1) + "\n");
+  if (!words.json.empty()) {
+    write_pieces(words.json, "--json", [&](const auto& put) { report::put_json(report, put); });
+  }
 }
 
 void write_text(const std::string& path, const std::string& option, const std::string& text) {
+  write_pieces(path, option, [&](const auto& put) { put(text); });
+}
+
+void write_pieces(const std::string& path, const std::string& option, const Pieces& pieces) {
   if (path == "-") {
-    write_all(STDOUT_FILENO, text, "standard output");
+    pieces([](std::string_view piece) { write_all(STDOUT_FILENO, piece, "standard output"); });
     return;
   }
   Target target = target_of(path);
-  if (target.beside.empty()) return write_in_place(path, option, text);
+  if (target.beside.empty()) return write_in_place(path, option, pieces);
   Fd file(open_beside(target));
-  if (file.get() < 0 && only_in_place(target)) return write_in_place(path, option, text);
+  if (file.get() < 0 && only_in_place(target)) return write_in_place(path, option, pieces);
   if (file.get() < 0) throw cannot_write(option, path);
   try {
-    write_all(file.get(), text, path);
+    pieces([&](std::string_view piece) { write_all(file.get(), piece, path); });
     if (rename(target.beside.c_str(), target.file.c_str()) != 0) throw cannot_write(option, path);
   } catch (...) {
     unlink(target.beside.c_str());

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "userspace/report/report.h"
@@ -38,6 +40,9 @@ void write_report(const report::Report& report, const OutputWords& words);
 // To a file (0600, whole or not at all) or, for "-", to standard output. Throws a failed Error that
 // names `option`.
 void write_text(const std::string& path, const std::string& option, const std::string& text);
+// The same, given piece by piece.
+using Pieces = std::function<void(const std::function<void(std::string_view)>& put)>;
+void write_pieces(const std::string& path, const std::string& option, const Pieces& pieces);
 
 // The command line as the report keeps it.
 std::vector<std::string> command_line();

@@ -8,6 +8,7 @@
 
 #include "userspace/base/error.h"
 #include "userspace/base/version.h"
+#include "userspace/blame/culprits.h"
 #include "userspace/blame/explain.h"
 #include "userspace/blame/summary.h"
 #include "userspace/cli/assemble.h"
@@ -134,14 +135,17 @@ class Tracing::Impl {
 
   [[nodiscard]] report::Report make_report() {
     sealed_trace();
-    std::vector<blame::Stall> stalls = blame::explain_all(trace_, options_.threshold_ns);
+    auto is_wanted = [only = options_.only_pid](const blame::Stall& stall) {
+      return !only || stall.task.pid == *only || stall.task.tid == *only;
+    };
+    blame::Culprits culprits(trace_);
+    std::vector<blame::Stall> stalls =
+        blame::explain_all(trace_, options_.threshold_ns, [&](const blame::Stall& stall) {
+          if (is_wanted(stall)) culprits.add(stall);
+        });
     report::Report report;
     add_histograms(report, capture_.histograms(), stalls);
-    if (options_.only_pid) {
-      std::erase_if(stalls, [only = *options_.only_pid](const blame::Stall& stall) {
-        return stall.task.pid != only && stall.task.tid != only;
-      });
-    }
+    std::erase_if(stalls, [&](const blame::Stall& stall) { return !is_wanted(stall); });
     blame::Summary summary = blame::summarize(trace_, stalls);
     kernel::Capabilities host = kernel::detect_capabilities();
 
@@ -157,6 +161,7 @@ class Tracing::Impl {
     add_hooks(report, capture_.hooks());
     add_devices(report, options_.devices);
     add_slow_asyncs(report, summary);
+    add_culprits(report, std::move(culprits).take());
     add_summary(report, summary, options_.devices, is_on("ext4_sync_file_exit"));
     add_flush_lists(report, trace_);
     add_outside_counts(report, options_.devices, before_, after_);

@@ -1,5 +1,7 @@
 #include "userspace/report/json.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -119,7 +121,29 @@ class Writer {
  public:
   explicit Writer(const Report& report) : report_(report) {}
 
-  Json run() {
+  Json run() const {
+    Json out = but_stalls();
+    out["stalls"] = list(report_.stalls, &Writer::stall);
+    return out;
+  }
+
+  void put(const std::function<void(std::string_view)>& put) const {
+    const Json out = but_stalls();
+    const char* before = "{";
+    for (const auto& [key, value] : out.items()) {
+      put(fmt::format("{}\n {}: ", std::exchange(before, ","), Json(key).dump()));
+      if (key == "stalls") {
+        put_stalls(put);
+      } else {
+        put(indented(value.dump(1)));
+      }
+    }
+    put("\n}\n");
+  }
+
+ private:
+  // An empty list holds the place of the stalls.
+  [[nodiscard]] Json but_stalls() const {
     Json out;
     out["schema"] = kSchema;
     out["tool"] = {{"version", valid_utf8(report_.version)}, {"command", texts(report_.command)}};
@@ -132,7 +156,7 @@ class Writer {
     if (!report_.notes.empty()) out["notes"] = texts(report_.notes);
     out["devices"] = devices();
     out["ops"] = list(report_.ops, &Writer::op);
-    out["stalls"] = list(report_.stalls, &Writer::stall);
+    out["stalls"] = Json::array();
     out["async"] = list(report_.async, &Writer::async);
     out["culprits"] = list(report_.culprits, &Writer::culprit);
     out["waits"] = waits();
@@ -154,7 +178,24 @@ class Writer {
     return out;
   }
 
- private:
+  void put_stalls(const std::function<void(std::string_view)>& put) const {
+    const char* before = "[";
+    for (const blame::Stall& one : report_.stalls) {
+      put(fmt::format("{}\n  {}", std::exchange(before, ","), stall(one).dump()));
+    }
+    put(report_.stalls.empty() ? "[]" : "\n ]");
+  }
+
+  // No string in JSON holds a line end.
+  static std::string indented(const std::string& text) {
+    std::string deeper;
+    for (char letter : text) {
+      deeper += letter;
+      if (letter == '\n') deeper += ' ';
+    }
+    return deeper;
+  }
+
   template <typename Item>
   Json list(const std::vector<Item>& items, Json (Writer::*one)(const Item&) const) const {
     Json array = Json::array();
@@ -458,8 +499,14 @@ Json to_json(const Report& report) {
   return Writer(report).run();
 }
 
+void put_json(const Report& report, const std::function<void(std::string_view)>& put) {
+  Writer(report).put(put);
+}
+
 std::string json_text(const Report& report) {
-  return to_json(report).dump(1) + "\n";
+  std::string text;
+  put_json(report, [&](std::string_view piece) { text += piece; });
+  return text;
 }
 
 }  // namespace stalltrace::report

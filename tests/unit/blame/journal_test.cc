@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "tests/unit/blame/checks.h"
-#include "userspace/blame/summary.h"
+#include "userspace/blame/culprits.h"
 
 namespace stalltrace::blame {
 namespace {
@@ -421,7 +421,8 @@ TEST(Commit, DataIsWaitedForAfterTheFirstJournalBlocks) {
   Stall stall = only_stall(trace);
   const Cause& data = stall.parts[0].causes.at(0);
   EXPECT_EQ(data.text, "commit 7, ordered data: waited 60.0 ms for a write of loop0");
-  EXPECT_TRUE(has_evidence(data, "3 MiB in 2 files, the most 2 MiB of /mnt/d1 (inode 13), by fio[4250]"))
+  EXPECT_TRUE(
+      has_evidence(data, "3 MiB in 2 files, the most 2 MiB of /mnt/d1 (inode 13), by fio[4250]"))
       << fmt::format("{}", fmt::join(data.evidence, "; "));
   EXPECT_EQ(stall.parts[0].causes.at(1).text.substr(0, 24), "commit 7, journal blocks");
 }
@@ -435,7 +436,9 @@ TEST(Commit, WritingTheLogIsWhoseMetadataItWrites) {
   events.dirtied(kFio, 7, 2, 12, "mine");
   events.dirtied(kOther, 7, 30, 13, "theirs");
   model::Trace trace = events.trace(ms(0), ms(200));
-  std::vector<Stall> stalls = explain_all(trace);
+  Culprits gathered(trace);
+  std::vector<Stall> stalls =
+      explain_all(trace, 0, [&](const Stall& stall) { gathered.add(stall); });
   ASSERT_EQ(stalls.size(), 1U);
   const Cause& log = stalls[0].parts[0].causes.at(0);
   EXPECT_EQ(log.owner.tid, kOther.tid);
@@ -445,11 +448,11 @@ TEST(Commit, WritingTheLogIsWhoseMetadataItWrites) {
   EXPECT_TRUE(has_evidence(
       log, "metadata: 32 blocks: 30 by fio[4250] (/mnt/theirs), 2 by fio[4242] (/mnt/mine)"))
       << fmt::format("{}", fmt::join(log.evidence, "; "));
-  Summary summary = summarize(trace, stalls);
-  ASSERT_FALSE(summary.culprits.empty());
-  EXPECT_EQ(summary.culprits[0].task.tid, kOther.tid);
-  EXPECT_EQ(summary.culprits[0].what, "dirtied most of the metadata that a commit had to write");
-  EXPECT_EQ(summary.culprits[0].others_ns, 80 * kMs);  // not the record's time
+  std::vector<CulpritSum> culprits = std::move(gathered).take();
+  ASSERT_FALSE(culprits.empty());
+  EXPECT_EQ(culprits[0].task.tid, kOther.tid);
+  EXPECT_EQ(culprits[0].what, "dirtied most of the metadata that a commit had to write");
+  EXPECT_EQ(culprits[0].others_ns, 80 * kMs);  // not the record's time
 }
 
 }  // namespace

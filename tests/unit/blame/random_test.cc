@@ -5,6 +5,7 @@
 #include <random>
 
 #include "tests/unit/blame/checks.h"
+#include "userspace/blame/shorten.h"
 #include "userspace/blame/summary.h"
 
 namespace stalltrace::blame {
@@ -176,6 +177,9 @@ TEST(Random, SumsHoldAndOrderDoesNotMatter) {
     uint64_t total_ns = 0;
     for (const Stall& stall : stalls) {
       check_sums(stall);
+      Stall shorter = stall;
+      shorten(shorter, trace, 3);
+      check_sums(shorter);
       total_ns += stall.ns;
     }
     stalls_seen += stalls.size();

@@ -1,6 +1,7 @@
 #include "userspace/blame/summary.h"
 
 #include "tests/unit/blame/checks.h"
+#include "userspace/blame/culprits.h"
 
 namespace stalltrace::blame {
 namespace {
@@ -26,8 +27,11 @@ TEST(Summary, AddsUpWaitsRootsAndCulprits) {
   events.wait(kOther, ms(10), ms(50), ms(50)).stack(FLUSH_STACK);
   Events::member(events.flush(ms(10), ms(10), ms(50)), kOther, ms(10));
   model::Trace trace = events.trace(ms(0), ms(100));
-  std::vector<Stall> stalls = explain_all(trace);
+  Culprits gathered(trace);
+  std::vector<Stall> stalls =
+      explain_all(trace, 0, [&](const Stall& stall) { gathered.add(stall); });
   ASSERT_EQ(stalls.size(), 2U);
+  std::vector<CulpritSum> culprits = std::move(gathered).take();
   Summary summary = summarize(trace, stalls);
 
   ASSERT_EQ(summary.waits.size(), 2U);
@@ -44,12 +48,12 @@ TEST(Summary, AddsUpWaitsRootsAndCulprits) {
   EXPECT_EQ(summary.roots[0].ns, 80 * kMs);
   EXPECT_EQ(summary.roots[0].stalls, 2U);
 
-  ASSERT_EQ(summary.culprits.size(), 1U);
-  EXPECT_EQ(summary.culprits[0].task.tid, kOther.tid);
-  EXPECT_EQ(summary.culprits[0].what, "held a lock");
-  EXPECT_EQ(summary.culprits[0].path, "/mnt/f");
-  EXPECT_EQ(summary.culprits[0].others_ns, 80 * kMs);
-  EXPECT_EQ(summary.culprits[0].stalls, 2U);
+  ASSERT_EQ(culprits.size(), 1U);
+  EXPECT_EQ(culprits[0].task.tid, kOther.tid);
+  EXPECT_EQ(culprits[0].what, "held a lock");
+  EXPECT_EQ(culprits[0].path, "/mnt/f");
+  EXPECT_EQ(culprits[0].others_ns, 80 * kMs);
+  EXPECT_EQ(culprits[0].stalls, 2U);
 
   ASSERT_EQ(summary.locks.size(), 1U);
   const LockSum& lock = summary.locks[0];
