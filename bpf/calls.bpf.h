@@ -128,14 +128,15 @@ static __always_inline void read_path(struct wire_call *event, struct task_state
 	event->flags |= CALL_HAS_PATH;
 }
 
-static __always_inline void emit_call(struct task_state *state, struct task_struct *task, u64 end_ns,
-				      s64 result)
+/* In a buffer of this CPU; null if there is none. */
+static __always_inline struct wire_call *fill_call(struct task_state *state,
+						   struct task_struct *task, u64 end_ns, s64 result)
 {
 	u32 zero = 0;
 	struct wire_call *event = bpf_map_lookup_elem(&call_buffers, &zero);
 
 	if (!event)
-		return;
+		return 0;
 	event->header.kind = WIRE_CALL;
 	event->header.size = sizeof(*event);
 	name_task(&event->task, task);
@@ -159,12 +160,34 @@ static __always_inline void emit_call(struct task_state *state, struct task_stru
 		event->path[i][0] = 0;
 	if (state->file) {
 		read_path(event, state);
-	} else if (state->user_path) {
+	} else if (state->user_path && (u32)bpf_get_current_pid_tgid() == (u32)task->pid) {
+		/* An iterator would read it from its own memory. */
 		if (bpf_probe_read_user_str(event->path, WIRE_PATH_BYTES,
 					    (void *)state->user_path) > 0)
 			event->flags |= CALL_USER_PATH;
 	}
-	emit(event, sizeof(*event), LOSS_RING_CALL);
+	return event;
+}
+
+static __always_inline void emit_call(struct task_state *state, struct task_struct *task, u64 end_ns,
+				      s64 result)
+{
+	struct wire_call *event = fill_call(state, task, end_ns, result);
+
+	if (event)
+		emit(event, sizeof(*event), LOSS_RING_CALL);
+}
+
+/* Is the task still in the call that its state says? One that was adopted may have left it in the
+ * moment before the hooks saw it. */
+static __always_inline bool in_its_call(struct task_struct *task, struct task_state *state)
+{
+	struct pt_regs *regs;
+
+	if (!state->call || !state->syscall) /* none, or a kernel worker's */
+		return state->call;
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	return BPF_CORE_READ(regs, orig_ax) == state->syscall;
 }
 
 #define AT_FDCWD -100

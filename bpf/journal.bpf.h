@@ -40,4 +40,23 @@ static __always_inline void name_data_inode(struct wire_commit *commit, struct i
 	name_inode(commit->data_path, inode);
 }
 
+/* The task's handle, still open. */
+static __always_inline void open_handle(struct wire_handle *handle, struct task_state *state,
+					struct task_struct *task, u64 now)
+{
+	__builtin_memset(handle, 0, sizeof(*handle));
+	handle->header.kind = WIRE_HANDLE;
+	handle->header.size = sizeof(*handle);
+	name_task(&handle->task, task);
+	handle->dev = state->handle_dev;
+	handle->tid = state->handle_tid;
+	handle->type = state->handle_type;
+	handle->line = state->handle_line;
+	handle->start_ns = state->handle_start_ns;
+	handle->stop_ns = now;
+	handle->ino = state->handle_ino;
+	handle->flags = HANDLE_UNFINISHED;
+	handle->call = state->call;
+}
+
 #endif

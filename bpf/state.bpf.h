@@ -261,7 +261,8 @@ static __always_inline void record_hist(u32 dev_slot, u32 kind, u64 ns)
 	}
 }
 
-static __always_inline void emit_wait(struct wire_wait *wait)
+/* Sets the header; how much of the event there is, without the empty places of its stack. */
+static __always_inline u32 wait_size(struct wire_wait *wait)
 {
 	u32 frames = wait->frames;
 	u32 size;
@@ -270,10 +271,18 @@ static __always_inline void emit_wait(struct wire_wait *wait)
 		frames = WIRE_FRAMES;
 	size = sizeof(*wait) - (WIRE_FRAMES - frames) * sizeof(u64);
 	if (size > sizeof(*wait)) /* for the verifier */
-		return;
+		return 0;
 	wait->header.kind = WIRE_WAIT;
 	wait->header.size = size;
-	emit(wait, size, LOSS_RING_WAIT);
+	return size;
+}
+
+static __always_inline void emit_wait(struct wire_wait *wait)
+{
+	u32 size = wait_size(wait);
+
+	if (size)
+		emit(wait, size, LOSS_RING_WAIT);
 }
 
 /* Sends the waits gathered so far. */

@@ -128,18 +128,6 @@ int adopt(struct bpf_iter__task *ctx)
 	return 0;
 }
 
-/* Is the task still in the call that its state says? One that was adopted may have left it in the
- * moment before the hooks saw it. */
-static __always_inline bool in_its_call(struct task_struct *task, struct task_state *state)
-{
-	struct pt_regs *regs;
-
-	if (!state->call || !state->syscall) /* none, or a kernel worker's */
-		return state->call;
-	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	return BPF_CORE_READ(regs, orig_ax) == state->syscall;
-}
-
 /* When the window closes: sleeps and calls that still go on, handles still open. The hooks have
  * stopped touching the state by then. */
 SEC("iter/task")
@@ -155,20 +143,9 @@ int drain(struct bpf_iter__task *ctx)
 	if (!state)
 		return 0;
 	if (state->handle_start_ns) {
-		struct wire_handle handle = {};
+		struct wire_handle handle;
 
-		handle.header.kind = WIRE_HANDLE;
-		handle.header.size = sizeof(handle);
-		name_task(&handle.task, task);
-		handle.dev = state->handle_dev;
-		handle.tid = state->handle_tid;
-		handle.type = state->handle_type;
-		handle.line = state->handle_line;
-		handle.start_ns = state->handle_start_ns;
-		handle.stop_ns = now;
-		handle.ino = state->handle_ino;
-		handle.flags = HANDLE_UNFINISHED;
-		handle.call = state->call;
+		open_handle(&handle, state, task, now);
 		emit(&handle, sizeof(handle), LOSS_RING_OTHER);
 	}
 	send_dirtied(state);
@@ -176,16 +153,7 @@ int drain(struct bpf_iter__task *ctx)
 		u32 cur = state->slots & (TASK_SLOTS - 1);
 		struct wire_wait *wait = &state->slot[cur];
 
-		wait->in_ns = now;
-		if ((wait->waking_ns || wait->flags & WAIT_PREEMPTED) && is_stopped_by_quota(task))
-			wait->flags |= WAIT_QUOTA;
-		if (!wait->waking_ns)
-			wait->waking_ns = now;
-		wait->flags |= WAIT_STILL_ASLEEP;
-		wait->ran_before.tid = 0;
-		if (!wait->frames)
-			take_stack(wait, task);
-		finish_wait(state, wait, task);
+		end_sleep_here(state, wait, task, now);
 		emit_wait(wait);
 	}
 	if (in_its_call(task, state) && (state->dev_slot || state->call == CALL_SYNC || state->call_flags & CALL_KNOB) &&

@@ -6,6 +6,7 @@
 #include "bpf/state.bpf.h"
 #include "bpf/ext4.bpf.h"
 #include "bpf/interrupts.bpf.h"
+#include "bpf/quota.bpf.h"
 
 #define TASK_UNINTERRUPTIBLE 0x2
 #define TASK_NOLOAD 0x400 /* idle workers sleep so */
@@ -136,6 +137,22 @@ static __always_inline void finish_wait(struct task_state *state, struct wire_wa
 		wait->lock_owner = state->lock_owner;
 		wait->lock_owner_is_reader = state->lock_owner_is_reader;
 	}
+}
+
+/* A sleep under way, as far as it goes; not in the task's own context. */
+static __always_inline void end_sleep_here(struct task_state *state, struct wire_wait *wait,
+					   struct task_struct *task, u64 now)
+{
+	wait->in_ns = now;
+	if ((wait->waking_ns || wait->flags & WAIT_PREEMPTED) && is_stopped_by_quota(task))
+		wait->flags |= WAIT_QUOTA;
+	if (!wait->waking_ns)
+		wait->waking_ns = now;
+	wait->flags |= WAIT_STILL_ASLEEP;
+	wait->ran_before.tid = 0;
+	if (!wait->frames)
+		take_stack(wait, task);
+	finish_wait(state, wait, task);
 }
 
 /* Tail first: a call's waits are kept until it proves slow; a journal thread's, a worker's or a

@@ -93,20 +93,25 @@ Stall explain(const model::Trace& trace, const model::Call& call) {
   return Explainer(trace).explain(call);
 }
 
-std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns,
-                               const std::function<void(const Stall&)>& look) {
+std::vector<Stall> explain_calls(const model::Trace& trace,
+                                 const std::function<bool(const model::Call&)>& is_wanted,
+                                 const std::function<void(const Stall&)>& look) {
   Explainer explainer(trace);
   std::vector<Stall> stalls;
   for (const model::Call& call : trace.calls()) {
-    if (call.wanted_only() || call.span.ns() < threshold_ns || call.event.call == wire::CALL_NONE) {
-      continue;
-    }
+    if (call.wanted_only() || call.event.call == wire::CALL_NONE || !is_wanted(call)) continue;
     stalls.push_back(explainer.explain(call));
     stalls.back().id = stalls.size();
     if (look) look(stalls.back());
     shorten(stalls.back(), trace);
   }
   return stalls;
+}
+
+std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns,
+                               const std::function<void(const Stall&)>& look) {
+  return explain_calls(
+      trace, [=](const model::Call& call) { return call.span.ns() >= threshold_ns; }, look);
 }
 
 }  // namespace stalltrace::blame

@@ -19,4 +19,9 @@ Stall explain(const model::Trace& trace, const model::Call& call);
 std::vector<Stall> explain_all(const model::Trace& trace, uint64_t threshold_ns = 0,
                                const std::function<void(const Stall&)>& look = {});
 
+// The same of those calls only that `is_wanted` picks, however long they took.
+std::vector<Stall> explain_calls(const model::Trace& trace,
+                                 const std::function<bool(const model::Call&)>& is_wanted,
+                                 const std::function<void(const Stall&)>& look = {});
+
 }  // namespace stalltrace::blame

@@ -124,16 +124,15 @@ class Capture::Impl {
     stop_reader();
     ring_buffer__consume(ring_.get());
     cost_->finish_sample();
-    send_leftovers({.commits = bpf_map__fd(skeleton_->maps.commits),
-                    .flushes = bpf_map__fd(skeleton_->maps.flushes),
-                    .requests = bpf_map__fd(skeleton_->maps.requests),
-                    .mapped_bios = bpf_map__fd(skeleton_->maps.mapped_bios),
-                    .asyncs = bpf_map__fd(skeleton_->maps.asyncs),
-                    .freezes = bpf_map__fd(skeleton_->maps.freezes),
-                    .request_floor_ns = skeleton_->rodata->config.request_floor_ns,
-                    .threshold_ns = options_.threshold_ns,
-                    .now_ns = end_ns_},
-                   sink_);
+    send_leftovers(leftovers(end_ns_), sink_);
+  }
+
+  [[nodiscard]] std::vector<std::byte> peek() const {
+    std::vector<std::byte> events = iterated(skeleton_->links.peek);
+    send_leftovers(leftovers(monotonic_ns()), [&](std::span<const std::byte> event) {
+      events.insert(events.end(), event.begin(), event.end());
+    });
+    return events;
   }
 
   [[nodiscard]] bool executes_flush(uint32_t disk) const {
@@ -263,14 +262,34 @@ class Capture::Impl {
     }
   }
 
-  static void run_iterator(bpf_link* link) {
-    if (link == nullptr) return;
-    int fd = bpf_iter_create(bpf_link__fd(link));
-    if (fd < 0) return;
-    std::array<char, 256> nothing{};
-    while (read(fd, nothing.data(), nothing.size()) > 0) {
+  // Runs it over all tasks; what it wrote.
+  static std::vector<std::byte> iterated(bpf_link* link) {
+    std::vector<std::byte> written;
+    if (link == nullptr) return written;
+    Fd fd(bpf_iter_create(bpf_link__fd(link)));
+    if (fd.get() < 0) return written;
+    constexpr size_t kStep = 64 << 10;
+    for (;;) {
+      size_t before = written.size();
+      written.resize(before + kStep);
+      ssize_t got = read(fd.get(), written.data() + before, kStep);
+      written.resize(before + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (got <= 0) return written;
     }
-    close(fd);
+  }
+  static void run_iterator(bpf_link* link) { iterated(link); }
+
+  [[nodiscard]] LeftoverMaps leftovers(uint64_t now_ns) const {
+    return {.commits = bpf_map__fd(skeleton_->maps.commits),
+            .flushes = bpf_map__fd(skeleton_->maps.flushes),
+            .requests = bpf_map__fd(skeleton_->maps.requests),
+            .mapped_bios = bpf_map__fd(skeleton_->maps.mapped_bios),
+            .asyncs = bpf_map__fd(skeleton_->maps.asyncs),
+            .freezes = bpf_map__fd(skeleton_->maps.freezes),
+            .request_floor_ns = skeleton_->rodata->config.request_floor_ns,
+            .threshold_ns = options_.threshold_ns,
+            .now_ns = now_ns};
   }
 
   [[nodiscard]] std::vector<int> program_fds() const {
@@ -339,6 +358,9 @@ uint64_t Capture::start_ns() const {
 }
 uint64_t Capture::start_unix_ns() const {
   return impl_->start_unix_ns();
+}
+std::vector<std::byte> Capture::peek() const {
+  return impl_->peek();
 }
 bool Capture::executes_flush(uint32_t disk) const {
   return impl_->executes_flush(disk);

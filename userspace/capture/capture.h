@@ -73,6 +73,11 @@ class Capture {
   // Just now; while the window is open.
   [[nodiscard]] bool executes_flush(uint32_t disk) const;
 
+  // What stands just now, as events one after another: calls over the threshold with their sleeps,
+  // whatever they may wait for. While the window is open; what they become is sent as if nobody had
+  // looked.
+  [[nodiscard]] std::vector<std::byte> peek() const;
+
   [[nodiscard]] uint64_t start_ns() const;  // CLOCK_MONOTONIC
   [[nodiscard]] uint64_t start_unix_ns() const;
   [[nodiscard]] uint64_t end_ns() const;  // 0 while open

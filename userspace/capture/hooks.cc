@@ -40,6 +40,7 @@ constexpr std::array kHooks{
     HookSpec{"survey", "", kIter, false, "",
              "what devices and journals had in hand when tracing began"},
     HookSpec{"adopt", "", kIter, false, "", "stalls under way when tracing begins"},
+    HookSpec{"peek", "", kIter, false, "", "stalls while they last, and as they happen"},
     HookSpec{"recheck", "", kIter, false, "", "which requests really were in flight at the end"},
     HookSpec{"drain", "", kIter, false, "", "stalls still under way when tracing ends"},
     HookSpec{"contention_begin", "contention_begin", kTp, false, "",

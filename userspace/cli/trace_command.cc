@@ -1,9 +1,13 @@
 // `stalltrace trace`: the stalls of any program.
 
+#include <fmt/chrono.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
 #include <csignal>
+#include <cstdio>
+#include <ctime>
 #include <memory>
 #include <optional>
 
@@ -15,17 +19,21 @@
 #include "userspace/cli/output.h"
 #include "userspace/cli/signals.h"
 #include "userspace/cli/tracing.h"
+#include "userspace/report/text.h"
 
 namespace stalltrace::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr auto kLookEvery = std::chrono::milliseconds(500);
+
 struct TraceWords {
   OutputWords output;
   std::vector<std::string> devices;
   std::string duration;
   std::optional<uint32_t> pid;
+  bool report_only = false;
   std::vector<std::string> command;
 };
 
@@ -42,10 +50,39 @@ bool is_gone(uint32_t pid) {
   return kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
 }
 
+// Explaining is not to take the CPU from those who are traced.
+class BehindOthers {
+ public:
+  BehindOthers() : before_(getpriority(PRIO_PROCESS, 0)) { setpriority(PRIO_PROCESS, 0, 19); }
+  ~BehindOthers() { setpriority(PRIO_PROCESS, 0, before_); }
+  BehindOthers(const BehindOthers&) = delete;
+  BehindOthers& operator=(const BehindOthers&) = delete;
+
+ private:
+  const int before_;  // of this thread alone: Linux has it so
+};
+
+void tell_stalls(Tracing& tracing) {
+  BehindOthers quietly;
+  uint64_t others = 0;
+  report::Report found = tracing.look(others);
+  std::string time = fmt::format("{:%H:%M:%S}", fmt::localtime(std::time(nullptr)));
+  std::string text = report::live_text(found, others, time, terminal_style());
+  if (text.empty()) return;
+  clear_progress();
+  fmt::print("{}", text);
+  std::fflush(stdout);
+}
+
 void wait_for_the_end(StopSignals& signals, Child* child, std::optional<Clock::time_point> until,
-                      std::optional<uint32_t> pid) {
+                      std::optional<uint32_t> pid, Tracing* told) {
   const auto begin = Clock::now();
+  auto look_at = begin + kLookEvery;
   for (;;) {
+    if (told != nullptr && Clock::now() >= look_at) {
+      tell_stalls(*told);
+      look_at = Clock::now() + kLookEvery;
+    }
     if (child != nullptr && child->ended()) return;
     if (pid && is_gone(*pid)) {
       clear_progress();
@@ -76,10 +113,12 @@ int trace(const TraceWords& words) {
   if (words.pid && (*words.pid == 0 || is_gone(*words.pid))) {
     throw usage_error("-p {}: no such process", *words.pid);
   }
+  const bool live = !words.report_only && !words.output.quiet && words.output.json != "-";
   TracingOptions options{.devices = chosen_devices(words),
                          .threshold_ns = parse_time_ns(words.output.threshold, "--threshold"),
                          .disabled_hooks = words.output.disabled_hooks,
-                         .only_pid = words.pid};
+                         .only_pid = words.pid,
+                         .live = live};
 
   StopSignals signals;
   std::unique_ptr<Child> child;
@@ -91,7 +130,7 @@ int trace(const TraceWords& words) {
   if (child) child->start();
   std::optional<Clock::time_point> until;
   if (duration) until = Clock::now() + *duration;
-  wait_for_the_end(signals, child.get(), until, words.pid);
+  wait_for_the_end(signals, child.get(), until, words.pid, live ? &tracing : nullptr);
   clear_progress();
   tracing.close_window();
   int status = child ? child->stop() : 0;
@@ -128,10 +167,13 @@ void add_trace_command(CLI::App& app, int& status) {
                    "end after this time, like 20s; CMD is then ended, too")
       ->type_name("TIME");
   add_output_options(*command, words->output);
+  command->add_flag("--no-live", words->report_only,
+                    "only the report at the end, no stalls as they happen");
   command->add_option("command", words->command, "a program to run; tracing ends with it")
       ->type_name("-- CMD ...");
   command->footer(
-      "Ends with CMD, after -d, or at Ctrl-C; the report follows. With CMD the exit status is "
+      "Stalls are told as they happen, and while they last; the report of all follows when CMD has "
+      "ended,\nafter -d, or at Ctrl-C. With CMD the exit status is "
       "CMD's,\nand 125 if stalltrace itself failed; what CMD prints goes to standard error where "
       "the\nJSON goes to standard output.\n\n"
       "Examples:\n"

@@ -6,12 +6,14 @@
 #include <numeric>
 #include <thread>
 
+#include "userspace/base/clock.h"
 #include "userspace/base/error.h"
 #include "userspace/base/version.h"
 #include "userspace/blame/culprits.h"
 #include "userspace/blame/explain.h"
 #include "userspace/blame/summary.h"
 #include "userspace/cli/assemble.h"
+#include "userspace/cli/live.h"
 #include "userspace/kernel/capabilities.h"
 #include "userspace/kernel/counters.h"
 #include "userspace/kernel/mounts.h"
@@ -76,13 +78,19 @@ class Tracing::Impl {
         symbols_(kernel::SymbolTable::load()),
         resolver_(symbols_),
         trace_(surroundings()),
+        live_(options_.live ? std::make_unique<Live>(surroundings(), options_.threshold_ns)
+                            : nullptr),
         capture_({.disks = traced_disks(options_.devices),
                   .maps = std::any_of(options_.devices.begin(), options_.devices.end(),
                                       [](const Device& device) { return !device.maps.empty(); }),
                   .places = places(options_.devices),
                   .threshold_ns = options_.threshold_ns,
                   .disabled_hooks = options_.disabled_hooks},
-                 symbols_, [this](std::span<const std::byte> event) { trace_.add(event); }) {
+                 symbols_, [this](std::span<const std::byte> event) { take(event); }) {
+    if (live_)
+      live_->set_wanted([this](const wire::wire_task& task) {
+        return is_wanted(blame::TaskName{task.tid, task.pid, {}});
+      });
     std::this_thread::sleep_for(kSettle);
   }
 
@@ -98,6 +106,19 @@ class Tracing::Impl {
   }
 
   [[nodiscard]] bool executes_flush(uint32_t disk) const { return capture_.executes_flush(disk); }
+
+  [[nodiscard]] report::Report look(uint64_t& others) {
+    report::Report report;
+    if (!live_) return report;
+    std::vector<std::byte> standing = capture_.peek();
+    LiveStalls found = live_->look(standing, capture_.start_ns(), monotonic_ns());
+    others = found.others;
+    report.start_ns = capture_.start_ns();
+    report.threshold_ns = options_.threshold_ns;
+    report.stalls = std::move(found.stalls);
+    if (!report.stalls.empty()) add_devices(report, options_.devices);
+    return report;
+  }
 
   const model::Trace& sealed_trace() {
     if (!sealed_) {
@@ -135,17 +156,14 @@ class Tracing::Impl {
 
   [[nodiscard]] report::Report make_report() {
     sealed_trace();
-    auto is_wanted = [only = options_.only_pid](const blame::Stall& stall) {
-      return !only || stall.task.pid == *only || stall.task.tid == *only;
-    };
     blame::Culprits culprits(trace_);
     std::vector<blame::Stall> stalls =
         blame::explain_all(trace_, options_.threshold_ns, [&](const blame::Stall& stall) {
-          if (is_wanted(stall)) culprits.add(stall);
+          if (is_wanted(stall.task)) culprits.add(stall);
         });
     report::Report report;
     add_histograms(report, capture_.histograms(), stalls);
-    std::erase_if(stalls, [&](const blame::Stall& stall) { return !is_wanted(stall); });
+    std::erase_if(stalls, [&](const blame::Stall& stall) { return !is_wanted(stall.task); });
     blame::Summary summary = blame::summarize(trace_, stalls);
     kernel::Capabilities host = kernel::detect_capabilities();
 
@@ -172,6 +190,15 @@ class Tracing::Impl {
   }
 
  private:
+  void take(std::span<const std::byte> event) {
+    if (live_) live_->add(event);
+    trace_.add(event);
+  }
+
+  [[nodiscard]] bool is_wanted(const blame::TaskName& task) const {
+    return !options_.only_pid || task.pid == *options_.only_pid || task.tid == *options_.only_pid;
+  }
+
   [[nodiscard]] bool is_on(std::string_view hook) const {
     return std::any_of(capture_.hooks().begin(), capture_.hooks().end(),
                        [&](const capture::HookState& h) { return h.name == hook && h.ok; });
@@ -242,6 +269,7 @@ class Tracing::Impl {
   SymbolResolver resolver_;
   model::Trace trace_;
   bool sealed_ = false;
+  std::unique_ptr<Live> live_;
   OutsideCounts before_, after_;
   capture::Capture capture_;  // last: its reader feeds what is above
 };
@@ -253,6 +281,9 @@ void Tracing::open_window() {
 }
 void Tracing::close_window() {
   impl_->close_window();
+}
+report::Report Tracing::look(uint64_t& others) {
+  return impl_->look(others);
 }
 bool Tracing::executes_flush(uint32_t disk) const {
   return impl_->executes_flush(disk);

@@ -22,6 +22,7 @@ struct TracingOptions {
   std::vector<std::string> disabled_hooks;
   // Stalls of this process, or of this one thread, only; others still explain them.
   std::optional<uint32_t> only_pid;
+  bool live = false;  // keep what look() needs
 };
 
 class Tracing {
@@ -37,6 +38,10 @@ class Tracing {
 
   // While the window is open: the disk has a flush in it just now. From any thread.
   [[nodiscard]] bool executes_flush(uint32_t disk) const;
+
+  // While the window is open: the stalls that ended since the last look and those that last, each
+  // explained, as a report of nothing else; `others`: how many more have ended.
+  [[nodiscard]] report::Report look(uint64_t& others);
 
   // After close_window: what was captured, and how much the kernel's own counts grew meanwhile.
   [[nodiscard]] const model::Trace& sealed_trace();

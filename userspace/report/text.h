@@ -20,4 +20,9 @@ struct TextStyle {
 // do anything to it.
 std::string to_text(const Report& report, const TextStyle& style = {});
 
+// Stalls as they are told while tracing goes on, under a line with the time of day; `others`: how
+// many more have ended. "" if there is nothing to tell.
+std::string live_text(const Report& report, uint64_t others, const std::string& time_of_day,
+                      const TextStyle& style = {});
+
 }  // namespace stalltrace::report

@@ -312,7 +312,7 @@ class StallPrinter {
                 {"  " + task + "  " + file + pad + "  ", Ink::kPlain},
                 {when, Ink::kBold}});
     if (stall_.unfinished) {
-      note("still blocked when tracing ended: the time is what was seen");
+      note("still blocked: the time is what was seen so far");
     } else if (stall_.cut == blame::Cut::kEnd) {
       note("cut off by the end of tracing: the time is what was seen");
     }

@@ -134,6 +134,34 @@ void print_remaining(Page& page, const Names& names, const Report& report,
 
 }  // namespace
 
+std::string live_text(const Report& report, uint64_t others, const std::string& time_of_day,
+                      const TextStyle& style) {
+  constexpr size_t kMostTold = 4;
+  if (report.stalls.empty() && others == 0) return {};
+  Page page(style);
+  Names names(report, style.utf8);
+  std::vector<StallGroup> groups = merge_recurring(group_stalls(report.stalls), report.stalls);
+  page.gap();
+  page.line({{fmt::format("-- {}", time_of_day), Ink::kDim}});
+  uint64_t left = others;
+  for (size_t i = 0; i < groups.size(); ++i) {
+    if (i >= kMostTold) {
+      left += groups[i].members.size() + groups[i].elsewhere.size();
+      continue;
+    }
+    if (i > 0) page.gap();
+    print_stall(page, names, report.stalls[groups[i].members.front()]);
+    print_others_like_it(page, names, report, groups[i]);
+    print_other_times(page, report, groups[i]);
+  }
+  if (left > 0) {
+    page.line({{fmt::format("and {}: see the report at the end",
+                            counted(left, "more stall", "more stalls")),
+                Ink::kDim}});
+  }
+  return page.take();
+}
+
 void print_stalls(Page& page, const Names& names, const Report& report, size_t most_groups) {
   std::vector<StallGroup> groups = group_stalls(report.stalls);
   if (groups.size() > most_groups) groups = merge_recurring(std::move(groups), report.stalls);

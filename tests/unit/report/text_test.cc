@@ -252,7 +252,7 @@ TEST(Text, MoreGroupsThanTheLimitAreCounted) {
 TEST(Text, EdgesOfTheWindowAreSaid) {
   Report report = samples::mission_report();
   report.stalls[0].unfinished = true;
-  EXPECT_TRUE(has(to_text(report), "still blocked when tracing ended"));
+  EXPECT_TRUE(has(to_text(report), "still blocked: the time"));
   EXPECT_TRUE(has(to_text(report), "1 still blocked at the end"));
   report.stalls[0].unfinished = false;
   report.stalls[0].cut = blame::Cut::kEnd;

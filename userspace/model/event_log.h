@@ -1,0 +1,51 @@
+// The wire events of the last while, as they came, in bounded memory: what stands or has just
+// happened is explained from it while tracing goes on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace stalltrace::model {
+
+using TakeEvent = std::function<void(std::span<const std::byte> event)>;
+
+// Events one after another, each as long as its header says; stops at one that cannot be.
+void each_event(std::span<const std::byte> bytes, const TakeEvent& take);
+
+class EventLog {
+ public:
+  // Keeps what came in the last `keep_ns`, and of that the last `most_bytes`.
+  EventLog(uint64_t keep_ns, size_t most_bytes) : keep_ns_(keep_ns), most_bytes_(most_bytes) {}
+
+  // From one thread; `now_ns` never goes back.
+  void add(std::span<const std::byte> event, uint64_t now_ns);
+
+  // From any thread, in order: what came at `since_ns` or later, and perhaps something before. An
+  // event comes when what it tells has ended, so that whatever overlaps a time came after it.
+  void each_since(uint64_t since_ns, const TakeEvent& take) const;
+
+  // When the oldest that is kept came; 0: nothing is.
+  [[nodiscard]] uint64_t oldest_ns() const;
+  [[nodiscard]] size_t bytes() const;
+
+ private:
+  struct Chunk {
+    std::vector<std::byte> bytes;
+    uint64_t first_ns = 0, last_ns = 0;
+  };
+  void drop_old(uint64_t now_ns);
+
+  const uint64_t keep_ns_;
+  const size_t most_bytes_;
+  mutable std::mutex mutex_;
+  std::deque<std::shared_ptr<Chunk>> chunks_;  // the last one grows
+  size_t bytes_ = 0;
+};
+
+}  // namespace stalltrace::model
