@@ -24,6 +24,7 @@ import case_fault_mapped  # noqa: E402
 import case_fault_modes  # noqa: E402
 import case_fio  # noqa: E402
 import case_knobs  # noqa: E402
+import case_live  # noqa: E402
 import case_metadata  # noqa: E402
 import case_osync  # noqa: E402
 import case_powercut  # noqa: E402
@@ -37,7 +38,8 @@ ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes,
         for case in module.CASES}
 CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors, case_batch,
                                             case_fio, case_knobs, case_metadata, case_powercut,
-                                            case_osync, case_dio, case_programs, case_stress)
+                                            case_osync, case_dio, case_programs, case_stress,
+                                            case_live)
          for case in module.CASES} | ROWS
 # One row for each kind of chain: scripts/test has no time for all of them.
 SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung", "begun_before",
@@ -47,7 +49,7 @@ SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung",
 VM_ONLY = {"held_handle_quota": ("6.1", "6.12"), "mapped_devices": ("6.1", "6.12")}
 VM_ROWS = VM_ONLY | {"extending_aio": ("6.12-rt",)}
 NEEDS = {"foreign": ("fio", "ioping")} | dict.fromkeys(
-    ("decoy", "dio_fio", "dio_fio_full", "fio_jobs_quick", "fio_jobs_all"), ("fio",))
+    ("decoy", "dio_fio", "dio_fio_full", "fio_jobs_quick", "fio_jobs_all", "flight"), ("fio",))
 
 
 def run_case(name):

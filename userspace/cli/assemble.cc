@@ -90,6 +90,38 @@ OutsideCounts count_outside(const std::vector<kernel::Device>& devices) {
   return counts;
 }
 
+std::vector<capture::Histogram> growth_of(const std::vector<capture::Histogram>& from,
+                                          const std::vector<capture::Histogram>& to) {
+  std::vector<capture::Histogram> growth;
+  for (const capture::Histogram& now : to) {
+    auto before = std::find_if(from.begin(), from.end(), [&](const capture::Histogram& one) {
+      return one.disk == now.disk && one.kind == now.kind;
+    });
+    capture::Histogram grown = now;
+    if (before != from.end()) grown.hist = model::growth_of(before->hist, now.hist);
+    if (grown.hist.count > 0) growth.push_back(grown);
+  }
+  return growth;
+}
+
+capture::Losses growth_of(const capture::Losses& from, const capture::Losses& to) {
+  capture::Losses growth = to;
+  for (size_t i = 0; i < growth.by_kind.size(); ++i) growth.by_kind[i] -= from.by_kind[i];
+  growth.missed_probes -= from.missed_probes;
+  return growth;
+}
+
+OutsideCounts growth_of(const OutsideCounts& from, const OutsideCounts& to) {
+  OutsideCounts growth = to;
+  for (auto& [dev, count] : growth.transactions) {
+    if (from.transactions.contains(dev)) count -= from.transactions.at(dev);
+  }
+  for (auto& [disk, count] : growth.flushes) {
+    if (from.flushes.contains(disk)) count -= from.flushes.at(disk);
+  }
+  return growth;
+}
+
 void add_hooks(report::Report& report, const std::vector<capture::HookState>& hooks) {
   for (const capture::HookState& hook : hooks) {
     report.hooks.push_back(

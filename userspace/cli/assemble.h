@@ -22,6 +22,18 @@ struct OutsideCounts {
 };
 OutsideCounts count_outside(const std::vector<kernel::Device>& devices);
 
+// What only grows, at one moment: the figures of a window are the growth between two.
+struct Counts {
+  uint64_t ns = 0, unix_ns = 0;
+  OutsideCounts outside;
+  std::vector<capture::Histogram> histograms;
+  capture::Losses losses;
+};
+std::vector<capture::Histogram> growth_of(const std::vector<capture::Histogram>& from,
+                                          const std::vector<capture::Histogram>& to);
+capture::Losses growth_of(const capture::Losses& from, const capture::Losses& to);
+OutsideCounts growth_of(const OutsideCounts& from, const OutsideCounts& to);
+
 void add_hooks(report::Report& report, const std::vector<capture::HookState>& hooks);
 void add_devices(report::Report& report, const std::vector<kernel::Device>& devices);
 // `stalls`: of all processes, as the histograms are.

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 
-#include "userspace/base/clock.h"
 #include "userspace/blame/explain.h"
 #include "userspace/report/stall_groups.h"
 
@@ -12,11 +10,9 @@ namespace stalltrace::cli {
 namespace {
 
 constexpr uint64_t kSecondNs = 1'000'000'000;
-// What a stall is explained from is looked for so far back and in so much: some minutes of a quiet
-// machine, seconds of a busy one.
-constexpr uint64_t kKeepNs = 120 * kSecondNs;
-constexpr size_t kKeepBytes = 32 << 20;
 constexpr size_t kMostTold = 24;  // of one look: explaining takes time, too
+
+}  // namespace
 
 std::optional<wire::wire_call> call_of(std::span<const std::byte> event) {
   wire::wire_header header;
@@ -28,47 +24,31 @@ std::optional<wire::wire_call> call_of(std::span<const std::byte> event) {
   return call;
 }
 
-}  // namespace
-
-Live::Live(model::Surroundings surroundings, uint64_t threshold_ns)
-    : surroundings_(std::move(surroundings)),
-      threshold_ns_(threshold_ns),
-      log_(kKeepNs, kKeepBytes) {}
-
-bool Live::is_told(const wire::wire_call& call) const {
-  bool stall = (call.flags & (wire::CALL_WANTED | wire::CALL_KNOB)) == 0;
-  return stall && (!wanted_ || wanted_(call.task));
-}
-
-void Live::add(std::span<const std::byte> event) {
-  log_.add(event, monotonic_ns());
-  std::optional<wire::wire_call> call = call_of(event);
-  if (!call || !is_told(*call) || call->end_ns < call->start_ns + threshold_ns_) return;
+void Live::ended(const wire::wire_call& call) {
   std::lock_guard lock(mutex_);
-  ended_.push_back({{call->task.tid, call->start_ns}, call->end_ns - call->start_ns});
+  ended_.push_back({{call.task.tid, call.start_ns}, call.end_ns - call.start_ns});
 }
 
-std::vector<Live::CallKey> Live::due(std::span<const std::byte> standing, uint64_t now_ns) {
+std::vector<Live::CallKey> Live::due(const Standing& standing, uint64_t threshold_ns) {
   std::vector<CallKey> due;
   std::map<CallKey, uint64_t> again;
-  model::each_event(standing, [&](std::span<const std::byte> event) {
-    std::optional<wire::wire_call> call = call_of(event);
-    if (!call || !is_told(*call) || call->start_ns > now_ns) return;
-    CallKey key{call->task.tid, call->start_ns};
-    uint64_t age_ns = now_ns - call->start_ns;
+  for (const wire::wire_call& call : standing.calls) {
+    if (call.start_ns > standing.now_ns) continue;
+    CallKey key{call.task.tid, call.start_ns};
+    uint64_t age_ns = standing.now_ns - call.start_ns;
     auto known = again_.find(key);
-    uint64_t next_ns = known != again_.end() ? known->second : std::max(threshold_ns_, kSecondNs);
+    uint64_t next_ns = known != again_.end() ? known->second : std::max(threshold_ns, kSecondNs);
     if (age_ns >= next_ns) {
       due.push_back(key);
       next_ns = 2 * age_ns;
     }
     again[key] = next_ns;
-  });
+  }
   again_ = std::move(again);
   return due;
 }
 
-LiveStalls Live::look(std::span<const std::byte> standing, uint64_t opened_ns, uint64_t now_ns) {
+LiveStalls Live::look(const Standing& standing, uint64_t opened_ns, uint64_t threshold_ns) {
   std::vector<Ended> ended;
   {
     std::lock_guard lock(mutex_);
@@ -80,19 +60,18 @@ LiveStalls Live::look(std::span<const std::byte> standing, uint64_t opened_ns, u
     live.others = ended.size() - kMostTold;
     ended.resize(kMostTold);
   }
-  std::vector<CallKey> told = due(standing, now_ns);
+  std::vector<CallKey> told = due(standing, threshold_ns);
   if (told.size() > kMostTold) told.resize(kMostTold);
   for (const Ended& one : ended) told.push_back(one.call);
   if (told.empty()) return live;
   std::sort(told.begin(), told.end());
-  uint64_t since_ns = now_ns;
+  uint64_t since_ns = standing.now_ns;
   for (const CallKey& call : told) since_ns = std::min(since_ns, call.second);
 
   model::Trace trace(surroundings_);
   auto add = [&](std::span<const std::byte> event) { trace.add(event); };
-  log_.each_since(since_ns, add);
-  model::each_event(standing, add);
-  trace.set_window(std::max(opened_ns, since_ns), now_ns);
+  model::each_with_standing(log_, since_ns, standing.events, add);
+  trace.set_window(std::max({opened_ns, since_ns, log_.whole_since_ns()}), standing.now_ns);
   trace.seal();
   auto is_due = [&](const model::Call& call) {
     return std::binary_search(told.begin(), told.end(), CallKey{call.tid(), call.event.start_ns});

@@ -5,10 +5,12 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "bpf/wire.h"
 #include "userspace/blame/stall.h"
 #include "userspace/model/event_log.h"
 #include "userspace/model/trace.h"
@@ -20,22 +22,28 @@ struct LiveStalls {
   uint64_t others = 0;               // that ended as well and are left to the report
 };
 
+// What stands at one moment: events (Capture::peek), and those of them that are stalls to be told.
+struct Standing {
+  uint64_t now_ns = 0;
+  std::vector<std::byte> events;
+  std::vector<wire::wire_call> calls;
+};
+
+// The event's call, if it is one.
+std::optional<wire::wire_call> call_of(std::span<const std::byte> event);
+
 class Live {
  public:
-  // `wanted`: of a call's task, whose stalls are told. Surroundings as for the trace itself.
-  Live(model::Surroundings surroundings, uint64_t threshold_ns);
+  // Surroundings as for the trace itself; `log` must outlive it.
+  Live(model::Surroundings surroundings, const model::EventLog& log)
+      : surroundings_(std::move(surroundings)), log_(log) {}
 
-  // An event, from the thread that reads the ring.
-  void add(std::span<const std::byte> event);
+  // A stall that has ended, from the thread that reads the ring.
+  void ended(const wire::wire_call& call);
 
   // From one other thread. `standing`: Capture::peek, of `now_ns`. A stall that lasts is told when
   // it is a second old (or as old as the threshold), and again whenever its age has doubled.
-  LiveStalls look(std::span<const std::byte> standing, uint64_t opened_ns, uint64_t now_ns);
-
-  // Only these are told; all of them by default.
-  void set_wanted(std::function<bool(const wire::wire_task&)> wanted) {
-    wanted_ = std::move(wanted);
-  }
+  LiveStalls look(const Standing& standing, uint64_t opened_ns, uint64_t threshold_ns);
 
  private:
   using CallKey = std::pair<uint32_t, uint64_t>;  // tid, start
@@ -43,13 +51,10 @@ class Live {
     CallKey call;
     uint64_t ns;
   };
-  [[nodiscard]] std::vector<CallKey> due(std::span<const std::byte> standing, uint64_t now_ns);
-  [[nodiscard]] bool is_told(const wire::wire_call& call) const;
+  [[nodiscard]] std::vector<CallKey> due(const Standing& standing, uint64_t threshold_ns);
 
   const model::Surroundings surroundings_;
-  const uint64_t threshold_ns_;
-  std::function<bool(const wire::wire_task&)> wanted_;
-  model::EventLog log_;
+  const model::EventLog& log_;
   std::mutex mutex_;
   std::vector<Ended> ended_;           // since the last look
   std::map<CallKey, uint64_t> again_;  // calls that last: when they are told again

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <thread>
 
 #include "userspace/base/clock.h"
 #include "userspace/base/error.h"
+#include "userspace/base/units.h"
 #include "userspace/base/version.h"
 #include "userspace/blame/culprits.h"
 #include "userspace/blame/explain.h"
@@ -27,6 +29,13 @@ using kernel::Device;
 
 // Attaching sends interrupts to every CPU; what they disturb is over by then.
 constexpr auto kSettle = std::chrono::milliseconds(100);
+
+// What is told while tracing goes on is explained from so much: minutes of a quiet machine, seconds
+// of a busy one.
+constexpr uint64_t kLiveNs = 120'000'000'000;
+constexpr size_t kLiveBytes = 32 << 20;
+constexpr size_t kFlightBytes = 256 << 20;
+constexpr uint64_t kMarksPerFlight = 10;
 
 class SymbolResolver : public model::StackResolver {
  public:
@@ -78,8 +87,10 @@ class Tracing::Impl {
         symbols_(kernel::SymbolTable::load()),
         resolver_(symbols_),
         trace_(surroundings()),
-        live_(options_.live ? std::make_unique<Live>(surroundings(), options_.threshold_ns)
-                            : nullptr),
+        log_(options_.flight_ns != 0 ? options_.flight_ns * (kMarksPerFlight + 2) / kMarksPerFlight
+                                     : kLiveNs,
+             options_.flight_ns != 0 ? kFlightBytes : kLiveBytes),
+        live_(surroundings(), log_),
         capture_({.disks = traced_disks(options_.devices),
                   .maps = std::any_of(options_.devices.begin(), options_.devices.end(),
                                       [](const Device& device) { return !device.maps.empty(); }),
@@ -87,32 +98,41 @@ class Tracing::Impl {
                   .threshold_ns = options_.threshold_ns,
                   .disabled_hooks = options_.disabled_hooks},
                  symbols_, [this](std::span<const std::byte> event) { take(event); }) {
-    if (live_)
-      live_->set_wanted([this](const wire::wire_task& task) {
-        return is_wanted(blame::TaskName{task.tid, task.pid, {}});
-      });
     std::this_thread::sleep_for(kSettle);
   }
 
   void open_window() {
-    before_ = count_outside(options_.devices);
+    from_.outside = count_outside(options_.devices);
     capture_.open_window();
+    from_.ns = capture_.start_ns();
+    from_.unix_ns = capture_.start_unix_ns();
+    if (options_.flight_ns != 0) marks_.push_back(from_);
   }
 
   void close_window() {
     capture_.close_window();
-    after_ = count_outside(options_.devices);  // at once, to be of the same moment as ours
+    to_.outside = count_outside(options_.devices);  // at once, to be of the same moment as ours
     capture_.collect();
+    to_.ns = capture_.end_ns();
+    to_.histograms = capture_.histograms();
+    to_.losses = capture_.losses();
   }
 
   [[nodiscard]] bool executes_flush(uint32_t disk) const { return capture_.executes_flush(disk); }
 
-  [[nodiscard]] report::Report look(uint64_t& others) {
-    report::Report report;
-    if (!live_) return report;
-    std::vector<std::byte> standing = capture_.peek();
-    LiveStalls found = live_->look(standing, capture_.start_ns(), monotonic_ns());
+  [[nodiscard]] Standing standing() const {
+    Standing standing{.now_ns = monotonic_ns(), .events = capture_.peek(), .calls = {}};
+    model::each_event(standing.events, [&](std::span<const std::byte> event) {
+      std::optional<wire::wire_call> call = call_of(event);
+      if (call && is_told(*call)) standing.calls.push_back(*call);
+    });
+    return standing;
+  }
+
+  [[nodiscard]] report::Report look(const Standing& standing, uint64_t& others) {
+    LiveStalls found = live_.look(standing, capture_.start_ns(), options_.threshold_ns);
     others = found.others;
+    report::Report report;
     report.start_ns = capture_.start_ns();
     report.threshold_ns = options_.threshold_ns;
     report.stalls = std::move(found.stalls);
@@ -120,10 +140,41 @@ class Tracing::Impl {
     return report;
   }
 
+  // What a flight recorder's report may begin with: the last mark that is old enough stays.
+  void mark_time() {
+    uint64_t now_ns = monotonic_ns();
+    if (now_ns < marks_.back().ns + options_.flight_ns / kMarksPerFlight) return;
+    marks_.push_back(counts_now());
+    while (marks_.size() > 1 && marks_[1].ns + options_.flight_ns <= now_ns) marks_.pop_front();
+  }
+
+  [[nodiscard]] report::Report flight_report() {
+    Standing standing = this->standing();
+    Counts to = counts_now();
+    uint64_t whole_since_ns = log_.whole_since_ns();
+    auto from = std::find_if(marks_.begin(), marks_.end() - 1,
+                             [&](const Counts& mark) { return mark.ns >= whole_since_ns; });
+    model::Trace trace(surroundings());
+    auto add = [&](std::span<const std::byte> event) { trace.add(event); };
+    model::each_with_standing(log_, from->ns, standing.events, add);
+    trace.set_window(from->ns, to.ns);
+    trace.set_sees_devices(sees_devices());
+    trace.seal();
+    report::Report report = report_of(trace, *from, to);
+    if (from != marks_.begin()) {
+      report.notes.push_back(fmt::format(
+          "of the {} asked for only the last {} were kept: so much has happened that the rest "
+          "would not fit into {}",
+          format_time(options_.flight_ns), format_time(to.ns - from->ns),
+          format_size(kFlightBytes)));
+    }
+    return report;
+  }
+
   const model::Trace& sealed_trace() {
     if (!sealed_) {
       trace_.set_window(capture_.start_ns(), capture_.end_ns());
-      trace_.set_sees_devices(is_on("block_rq_issue") && is_on("block_rq_complete"));
+      trace_.set_sees_devices(sees_devices());
       trace_.seal();
       sealed_ = true;
     }
@@ -131,14 +182,7 @@ class Tracing::Impl {
   }
 
   [[nodiscard]] OutsideCounts outside_growth() const {
-    OutsideCounts growth = after_;
-    for (auto& [dev, count] : growth.transactions) {
-      if (before_.transactions.contains(dev)) count -= before_.transactions.at(dev);
-    }
-    for (auto& [disk, count] : growth.flushes) {
-      if (before_.flushes.contains(disk)) count -= before_.flushes.at(disk);
-    }
-    return growth;
+    return growth_of(from_.outside, to_.outside);
   }
 
   [[nodiscard]] uint64_t lost_events() const {
@@ -154,26 +198,29 @@ class Tracing::Impl {
     return batching::unseen_without(missing);
   }
 
-  [[nodiscard]] report::Report make_report() {
-    sealed_trace();
-    blame::Culprits culprits(trace_);
+  [[nodiscard]] report::Report make_report() { return report_of(sealed_trace(), from_, to_); }
+
+ private:
+  [[nodiscard]] report::Report report_of(const model::Trace& trace, const Counts& from,
+                                         const Counts& to) {
+    blame::Culprits culprits(trace);
     std::vector<blame::Stall> stalls =
-        blame::explain_all(trace_, options_.threshold_ns, [&](const blame::Stall& stall) {
+        blame::explain_all(trace, options_.threshold_ns, [&](const blame::Stall& stall) {
           if (is_wanted(stall.task)) culprits.add(stall);
         });
     report::Report report;
-    add_histograms(report, capture_.histograms(), stalls);
+    add_histograms(report, growth_of(from.histograms, to.histograms), stalls);
     std::erase_if(stalls, [&](const blame::Stall& stall) { return !is_wanted(stall.task); });
-    blame::Summary summary = blame::summarize(trace_, stalls);
+    blame::Summary summary = blame::summarize(trace, stalls);
     kernel::Capabilities host = kernel::detect_capabilities();
 
     report.version = STALLTRACE_VERSION;
     report.kernel = host.release;
     report.arch = host.arch;
     report.cpus = host.cpus;
-    report.start_unix_ns = capture_.start_unix_ns();
-    report.start_ns = capture_.start_ns();
-    report.end_ns = capture_.end_ns();
+    report.start_unix_ns = from.unix_ns;
+    report.start_ns = from.ns;
+    report.end_ns = to.ns;
     report.threshold_ns = options_.threshold_ns;
     report.stalls = std::move(stalls);
     add_hooks(report, capture_.hooks());
@@ -181,22 +228,47 @@ class Tracing::Impl {
     add_slow_asyncs(report, summary);
     add_culprits(report, std::move(culprits).take());
     add_summary(report, summary, options_.devices, is_on("ext4_sync_file_exit"));
-    add_flush_lists(report, trace_);
-    add_outside_counts(report, options_.devices, before_, after_);
-    add_batching(report, trace_, options_.devices, unseen());
-    add_loss(report, capture_.losses(), summary);
+    add_flush_lists(report, trace);
+    add_outside_counts(report, options_.devices, from.outside, to.outside);
+    add_batching(report, trace, options_.devices, unseen());
+    add_loss(report, growth_of(from.losses, to.losses), summary);
     add_overhead(report, capture_.cost());
     return report;
   }
 
- private:
+  [[nodiscard]] Counts counts_now() const {
+    uint64_t now_ns = monotonic_ns();
+    return {.ns = now_ns,
+            .unix_ns = capture_.start_unix_ns() + (now_ns - capture_.start_ns()),
+            .outside = count_outside(options_.devices),
+            .histograms = capture_.histograms(),
+            .losses = capture_.losses()};
+  }
+
+  // From the thread that reads the ring.
   void take(std::span<const std::byte> event) {
-    if (live_) live_->add(event);
-    trace_.add(event);
+    if (options_.live || options_.flight_ns != 0) {
+      log_.add(event, monotonic_ns());
+      std::optional<wire::wire_call> call = call_of(event);
+      if (call && is_told(*call) && call->end_ns >= call->start_ns + options_.threshold_ns) {
+        if (options_.live) live_.ended(*call);
+        if (options_.on_stall) options_.on_stall(*call);
+      }
+    }
+    if (options_.flight_ns == 0) trace_.add(event);
+  }
+
+  [[nodiscard]] bool is_told(const wire::wire_call& call) const {
+    bool stall = (call.flags & (wire::CALL_WANTED | wire::CALL_KNOB)) == 0;
+    return stall && is_wanted(blame::TaskName{call.task.tid, call.task.pid, {}});
   }
 
   [[nodiscard]] bool is_wanted(const blame::TaskName& task) const {
     return !options_.only_pid || task.pid == *options_.only_pid || task.tid == *options_.only_pid;
+  }
+
+  [[nodiscard]] bool sees_devices() const {
+    return is_on("block_rq_issue") && is_on("block_rq_complete");
   }
 
   [[nodiscard]] bool is_on(std::string_view hook) const {
@@ -269,8 +341,10 @@ class Tracing::Impl {
   SymbolResolver resolver_;
   model::Trace trace_;
   bool sealed_ = false;
-  std::unique_ptr<Live> live_;
-  OutsideCounts before_, after_;
+  model::EventLog log_;
+  Live live_;
+  std::deque<Counts> marks_;  // of a flight
+  Counts from_, to_;
   capture::Capture capture_;  // last: its reader feeds what is above
 };
 
@@ -282,8 +356,17 @@ void Tracing::open_window() {
 void Tracing::close_window() {
   impl_->close_window();
 }
-report::Report Tracing::look(uint64_t& others) {
-  return impl_->look(others);
+Standing Tracing::standing() const {
+  return impl_->standing();
+}
+report::Report Tracing::look(const Standing& standing, uint64_t& others) {
+  return impl_->look(standing, others);
+}
+report::Report Tracing::flight_report() {
+  return impl_->flight_report();
+}
+void Tracing::mark_time() {
+  impl_->mark_time();
 }
 bool Tracing::executes_flush(uint32_t disk) const {
   return impl_->executes_flush(disk);

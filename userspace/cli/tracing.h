@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "userspace/batching/unseen.h"
 #include "userspace/capture/capture.h"
 #include "userspace/cli/assemble.h"
+#include "userspace/cli/live.h"
 #include "userspace/kernel/devices.h"
 #include "userspace/model/trace.h"
 #include "userspace/report/report.h"
@@ -22,7 +24,9 @@ struct TracingOptions {
   std::vector<std::string> disabled_hooks;
   // Stalls of this process, or of this one thread, only; others still explain them.
   std::optional<uint32_t> only_pid;
-  bool live = false;  // keep what look() needs
+  bool live = false;       // keep what look() needs
+  uint64_t flight_ns = 0;  // keep only what flight_report() needs, of so long; 0: all of the window
+  std::function<void(const wire::wire_call&)> on_stall;  // that ended, from the reader's thread
 };
 
 class Tracing {
@@ -39,9 +43,15 @@ class Tracing {
   // While the window is open: the disk has a flush in it just now. From any thread.
   [[nodiscard]] bool executes_flush(uint32_t disk) const;
 
-  // While the window is open: the stalls that ended since the last look and those that last, each
-  // explained, as a report of nothing else; `others`: how many more have ended.
-  [[nodiscard]] report::Report look(uint64_t& others);
+  // While the window is open: what stands just now.
+  [[nodiscard]] Standing standing() const;
+  // The stalls that ended since the last look and those that last, each explained, as a report of
+  // nothing else; `others`: how many more have ended.
+  [[nodiscard]] report::Report look(const Standing& standing, uint64_t& others);
+  // The report of the last `flight_ns`, or a little more. To be told when time passes, at least
+  // once a second: mark_time.
+  [[nodiscard]] report::Report flight_report();
+  void mark_time();
 
   // After close_window: what was captured, and how much the kernel's own counts grew meanwhile.
   [[nodiscard]] const model::Trace& sealed_trace();

@@ -97,4 +97,21 @@ Dist dist_of_samples(std::vector<uint64_t> samples) {
   return dist;
 }
 
+wire::wire_hist growth_of(const wire::wire_hist& from, const wire::wire_hist& to) {
+  wire::wire_hist growth{};
+  growth.count = to.count - from.count;
+  growth.sum_ns = to.sum_ns - from.sum_ns;
+  growth.over = to.over - from.over;
+  growth.over_ns = to.over_ns - from.over_ns;
+  size_t highest = 0;
+  for (size_t i = 0; i < wire::WIRE_HIST_BUCKETS; ++i) {
+    growth.bucket[i] = to.bucket[i] - from.bucket[i];
+    if (growth.bucket[i] != 0) highest = i;
+  }
+  if (growth.count == 0) return growth;
+  bool is_new = to.max_ns != from.max_ns;
+  growth.max_ns = is_new ? to.max_ns : std::min(to.max_ns, bucket_end_ns(highest) - 1);
+  return growth;
+}
+
 }  // namespace stalltrace::model

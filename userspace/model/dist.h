@@ -31,6 +31,10 @@ uint64_t bucket_mid_ns(size_t index);
 // Count, mean and max are exact; quantiles are a bucket's middle, never over the max.
 Dist dist_of(const wire::wire_hist& hist);
 
+// What was counted between two moments. The largest is that of the highest bucket that grew, unless
+// it is a new one.
+wire::wire_hist growth_of(const wire::wire_hist& from, const wire::wire_hist& to);
+
 // The same over several histograms (one per CPU).
 Dist dist_of(std::span<const wire::wire_hist> hists);
 

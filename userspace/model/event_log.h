@@ -30,8 +30,8 @@ class EventLog {
   // event comes when what it tells has ended, so that whatever overlaps a time came after it.
   void each_since(uint64_t since_ns, const TakeEvent& take) const;
 
-  // When the oldest that is kept came; 0: nothing is.
-  [[nodiscard]] uint64_t oldest_ns() const;
+  // Since when nothing is missing; 0: all is kept that ever came.
+  [[nodiscard]] uint64_t whole_since_ns() const;
   [[nodiscard]] size_t bytes() const;
 
  private:
@@ -46,6 +46,12 @@ class EventLog {
   mutable std::mutex mutex_;
   std::deque<std::shared_ptr<Chunk>> chunks_;  // the last one grows
   size_t bytes_ = 0;
+  uint64_t dropped_ns_ = 0;  // when the last that was dropped had come
 };
+
+// What the log has since `since_ns`, then what `standing` tells of things that had not ended when
+// it was taken and that the log does not know the end of, either. `standing` must be the older.
+void each_with_standing(const EventLog& log, uint64_t since_ns, std::span<const std::byte> standing,
+                        const TakeEvent& take);
 
 }  // namespace stalltrace::model
