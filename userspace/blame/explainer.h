@@ -216,6 +216,8 @@ class Explainer {
 
   // locks.cc
   [[nodiscard]] std::vector<Holding> turns(const model::Wait& wait, Span span) const;
+  [[nodiscard]] std::vector<Holding> without_waits(std::vector<Holding> turns,
+                                                   uint64_t lock_addr) const;
   void name_turns(const model::Wait& wait, std::vector<Holding>& turns) const;
   Causes explain_lock(const model::Wait& wait, Span span, const Trail& trail);
   Cause held(const model::Wait& wait, const Holding& holding, const Trail& trail);

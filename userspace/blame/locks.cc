@@ -109,12 +109,39 @@ std::vector<Explainer::Holding> Explainer::turns(const model::Wait& wait, Span s
     last.span.end_ns = next.span.start_ns;
     turns.push_back(next);
   }
+  turns = without_waits(std::move(turns), wait.lock_addr);
   // In no call that is followed it may have had the lock for a moment only: an lseek.
   for (Holding& turn : turns) {
     bool known = turn.task.tid == 0 || turn.span.empty() || is_watched(turn.task, turn.span);
     if (!known) turn.perhaps = std::exchange(turn.task, TaskName{});
   }
   return turns;
+}
+
+// Whoever waits for a lock does not hold it: it had let it go before, and wants it again.
+std::vector<Explainer::Holding> Explainer::without_waits(std::vector<Holding> turns,
+                                                         uint64_t lock_addr) const {
+  if (lock_addr == 0) return turns;
+  std::vector<Holding> rest;
+  for (const Holding& turn : turns) {
+    uint64_t at_ns = turn.span.start_ns;
+    auto held_until = [&](uint64_t end_ns) {
+      if (end_ns <= at_ns) return;
+      rest.push_back(turn);
+      rest.back().span = {at_ns, end_ns};
+    };
+    if (turn.task.tid != 0) {
+      for (const model::Wait& its : trace_.waits_of(turn.task.tid, turn.span)) {
+        Span waited = its.blocked().clip(turn.span);
+        if (!its.has(wire::WAIT_LOCK) || its.lock_addr != lock_addr || waited.empty()) continue;
+        held_until(waited.start_ns);
+        rest.push_back({{}, waited, Sure::kGuess, turn.reader, {}});
+        at_ns = waited.end_ns;
+      }
+    }
+    held_until(turn.span.end_ns);
+  }
+  return rest;
 }
 
 // A turn of nobody: those who waited for the same lock then may know more. Whoever waits while
@@ -164,6 +191,8 @@ void Explainer::name_turns(const model::Wait& wait, std::vector<Holding>& turns)
         if (call->tid() == wait.task.tid || free.empty()) continue;
         for (const model::Wait& its : trace_.waits_of(call->tid(), call->span)) {
           if (its.lock_addr == wait.lock_addr || its.has(wire::WAIT_PREEMPTED)) continue;
+          // The file position's lock comes before the inode's: waiting for it, one has neither.
+          if (kernel::has_frame(trace_.frames(its), "fdget_pos")) continue;
           take({task_name(call->event.task), its.blocked(), Sure::kGuess, turn.reader,
                 fmt::format("{} was in a call on the same inode and did not wait for the lock",
                             text_of(task_name(call->event.task)))});

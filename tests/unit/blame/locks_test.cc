@@ -106,6 +106,35 @@ TEST(Lock, HeldByOneAfterAnother) {
             (Lines{"task.cpu 4251 30000000 measured", "task.cpu 4250 20000000 inferred"}));
 }
 
+// Who waits for a lock does not hold it, whatever it did when the other's wait began: else three
+// that take turns would all wait for each other.
+TEST(Lock, IsNotHeldByOneThatWaitsForIt) {
+  Events events;
+  events.call(kFio, wire::CALL_WRITE, ms(10), ms(60));
+  events.wait(kFio, ms(10), ms(60), ms(60))
+      .stack(INODE_WRITE_STACK)
+      .lock(kLock, wire::LCB_WRITE, 1311)
+      .owner(kOther)
+      .woken_by(kOther);
+  events.wait(kOther, ms(30), ms(58), ms(58))
+      .stack(INODE_WRITE_STACK)
+      .lock(kLock, wire::LCB_WRITE, 1311)
+      .owner(kThird)
+      .woken_by(kThird);
+  events.call(kThird, wire::CALL_WRITE, ms(7), ms(61), wire::CALL_WANTED);
+  events.call(kOther, wire::CALL_WRITE, ms(7), ms(61), wire::CALL_WANTED);
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Stall stall = only_stall(trace);
+  const Causes& causes = stall.parts[0].causes;
+  ASSERT_EQ(causes.size(), 3U);
+  EXPECT_EQ(causes[0].task.tid, kOther.tid);
+  EXPECT_EQ(causes[0].ns, 20 * kMs);
+  EXPECT_EQ(causes[1].task.tid, kThird.tid);
+  EXPECT_EQ(causes[1].ns, 28 * kMs);
+  EXPECT_EQ(causes[2].task.tid, kOther.tid);
+  EXPECT_EQ(causes[2].ns, 2 * kMs);
+}
+
 // That the same task had it at the beginning and at the end does not mean that it had it
 // throughout.
 TEST(Lock, HeldByOneAgainAfterAnother) {

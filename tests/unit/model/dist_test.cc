@@ -148,6 +148,29 @@ TEST(Dist, AHistogramsQuantilesNeverPassItsMax) {
   EXPECT_EQ(dist_of(wire::wire_hist{}).count, 0U);
 }
 
+TEST(Dist, AGrowthIsOfWhatCameBetween) {
+  Histogram early, late, between;
+  for (uint64_t ns : {100U, 5000U, 900'000U}) {
+    early.add(ns);
+    late.add(ns);
+  }
+  for (uint64_t ns : {200U, 7000U, 7100U}) {
+    late.add(ns);
+    between.add(ns);
+  }
+  Dist grown = dist_of(growth_of(*early.hist, *late.hist));
+  Dist known = dist_of(*between.hist);
+  EXPECT_EQ(grown.count, 3U);
+  EXPECT_DOUBLE_EQ(grown.mean_ns, known.mean_ns);
+  EXPECT_EQ(grown.p50_ns, known.p50_ns);
+  // The largest of all came before: of those between, its bucket is known.
+  EXPECT_GE(grown.max_ns, 7100U);
+  EXPECT_LT(grown.max_ns, 7100U * 17 / 16);
+  late.add(2'000'000);
+  EXPECT_EQ(growth_of(*early.hist, *late.hist).max_ns, 2'000'000U);
+  EXPECT_EQ(growth_of(*late.hist, *late.hist).count, 0U);
+}
+
 TEST(Dist, ACountWithoutBucketsIsNoTrap) {
   wire::wire_hist hist{};
   hist.count = 2;
