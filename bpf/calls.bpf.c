@@ -122,16 +122,17 @@ int BPF_PROG(sys_exit, struct pt_regs *regs, long result)
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(sched_process_exit, struct task_struct *task)
 {
-	struct task_state *state;
+	struct task_state *state = current_state();
+	u32 pid = task->tgid;
 
-	if (!window_open)
-		return 0;
-	state = current_state();
-	if (!state)
-		return 0;
-	if (state->call)
-		end_call(state, -4 /* EINTR */);
-	send_dirtied(state);
+	if (window_open && state) {
+		if (state->call)
+			end_call(state, -4 /* EINTR */);
+		send_dirtied(state);
+	}
+	/* Its number may soon be another's. */
+	if (config.follows && task->pid == task->tgid)
+		bpf_map_delete_elem(&followed, &pid);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #define STALLTRACE_CALLS_BPF_H
 
 #include "bpf/state.bpf.h"
+#include "bpf/whose.bpf.h"
 #include "bpf/sync.bpf.h"
 #include "bpf/waits.bpf.h"
 
@@ -156,6 +157,7 @@ static __always_inline struct wire_call *fill_call(struct task_state *state,
 	event->short_waits = state->short_waits;
 	event->short_blocked_ns = state->short_blocked_ns;
 	event->short_runnable_ns = state->short_runnable_ns;
+	say_whose(event, task);
 	for (int i = 0; i < WIRE_PATH_PARTS; ++i)
 		event->path[i][0] = 0;
 	if (state->file) {

@@ -43,6 +43,13 @@ int BPF_PROG(mm_filemap_add_to_page_cache, struct folio *folio)
 SEC("tp_btf/task_newtask")
 int BPF_PROG(task_newtask, struct task_struct *task)
 {
+	u32 parent = bpf_get_current_pid_tgid() >> 32, child = task->tgid;
+
+	if (child != parent && is_followed(parent)) {
+		u8 yes = 1;
+
+		bpf_map_update_elem(&followed, &child, &yes, BPF_ANY);
+	}
 	if (!window_open || !(task->flags & (PF_IO_WORKER | PF_KTHREAD)))
 		return 0;
 	if (!bpf_task_storage_get(&tasks, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE))

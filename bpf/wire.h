@@ -200,6 +200,7 @@ enum wire_call_flags {
 	CALL_HAS_PATH = 1 << 2,
 	CALL_WANTED = 1 << 3,      /* not a stall itself: sent because it made somebody wait */
 	CALL_USER_PATH = 1 << 4,   /* path is one string as the caller gave it, not parts */
+	CALL_FOLLOWED = 1 << 6,    /* of a process that is followed, or of one that it made */
 	CALL_KNOB = 1 << 5,        /* a write to sysfs: it may have frozen a queue. Never a stall */
 };
 
@@ -221,6 +222,11 @@ struct wire_call {
 	u32 short_waits;     /* sleeps too short for a stack; their time: */
 	u64 short_blocked_ns;
 	u64 short_runnable_ns; /* time on the runqueue in sleeps and preemptions too short to be sent */
+	u64 cgroup;         /* id in the default hierarchy: the inode number of its folder */
+	u32 inner_pid;      /* in the task's own pid namespace; 0: it is in the initial one */
+	u32 inner_tid;
+	u32 mnt_ns;         /* the task's mount namespace: the inode number of /proc/PID/ns/mnt */
+	u32 pad;
 	char path[WIRE_PATH_PARTS][WIRE_PATH_PART]; /* innermost first, "" ends; "/" is the fs root */
 };
 
@@ -505,7 +511,7 @@ struct wire_config {
 	u32 own_tgid;
 	u32 maps;             /* a device that only maps (dm, md) is traced */
 	u32 surveyed;         /* of survey_fd[] */
-	u32 pad;
+	u32 follows;          /* there are processes that are followed, with their children */
 	u32 survey_fd[WIRE_SURVEYED]; /* our own file descriptors of disks and mount points */
 	struct wire_syscall_rule rules[WIRE_SYSCALLS]; /* by number */
 };
@@ -527,7 +533,7 @@ WIRE_ASSERT(sizeof(struct wire_header) == 8, "wire_header");
 WIRE_ASSERT(sizeof(struct wire_task) == 24, "wire_task");
 WIRE_ASSERT(sizeof(struct wire_request_times) == 48, "wire_request_times");
 WIRE_ASSERT(sizeof(struct wire_wait) == 520, "wire_wait");
-WIRE_ASSERT(sizeof(struct wire_call) == 8 + 24 + 16 + 16 + 24 + 8 + 8 + 16 + 240, "wire_call");
+WIRE_ASSERT(sizeof(struct wire_call) == 8 + 24 + 16 + 16 + 24 + 8 + 8 + 16 + 24 + 240, "wire_call");
 WIRE_ASSERT(sizeof(struct wire_commit) == 8 + 24 + 24 + 8 + 24 + 56 + 16 + 40 + 24 + 120, "wire_commit");
 WIRE_ASSERT(sizeof(struct wire_sync) == 8 + 24 + 32 + 24 + 16, "wire_sync");
 WIRE_ASSERT(sizeof(struct wire_dirtied) == 8 + 24 + 16 + 16 + 120, "wire_dirtied");

@@ -201,6 +201,40 @@ struct task_group {
 	struct cfs_bandwidth cfs_bandwidth;
 };
 
+struct kernfs_node {
+	const char *name;
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct css_set {
+	struct cgroup *dfl_cgrp;
+};
+
+struct ns_common {
+	unsigned int inum;
+};
+
+struct mnt_namespace {
+	struct ns_common ns;
+};
+
+struct nsproxy {
+	struct mnt_namespace *mnt_ns;
+};
+
+struct upid {
+	int nr;
+};
+
+struct pid {
+	unsigned int level;
+	struct upid numbers[1];
+};
+
 struct task_struct {
 	unsigned int __state;
 	unsigned int flags;
@@ -214,6 +248,10 @@ struct task_struct {
 	struct task_group *sched_task_group; /* CONFIG_CGROUP_SCHED */
 	struct sched_info sched_info;
 	struct fs_struct *fs;
+	struct task_struct *group_leader;
+	struct pid *thread_pid;
+	struct nsproxy *nsproxy;
+	struct css_set *cgroups;
 	void *worker_private; /* of a kthread: struct kthread */
 	int exit_state;
 	int on_cpu;
@@ -230,14 +268,6 @@ struct kthread {
 
 struct worker { /* kernel/workqueue_internal.h */
 	void *current_func;
-};
-
-struct kernfs_node {
-	const char *name;
-};
-
-struct cgroup {
-	struct kernfs_node *kn;
 };
 
 struct cgroup_subsys_state {

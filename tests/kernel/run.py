@@ -31,6 +31,7 @@ import case_powercut  # noqa: E402
 import case_programs  # noqa: E402
 import case_stress  # noqa: E402
 import case_trace  # noqa: E402
+import case_whose  # noqa: E402
 from lab import SKIPPED, Failure, Skip, require  # noqa: E402
 
 ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes, case_fault_blocks,
@@ -39,7 +40,7 @@ ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes,
 CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors, case_batch,
                                             case_fio, case_knobs, case_metadata, case_powercut,
                                             case_osync, case_dio, case_programs, case_stress,
-                                            case_live)
+                                            case_live, case_whose)
          for case in module.CASES} | ROWS
 # One row for each kind of chain: scripts/test has no time for all of them.
 SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung", "begun_before",

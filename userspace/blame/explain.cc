@@ -67,6 +67,13 @@ Stall Explainer::explain(const model::Call& call) {
   Stall stall;
   stall.kind = static_cast<wire::wire_call_kind>(call.event.call);
   stall.task = task_name(call.event.task);
+  stall.home = {.cgroup_id = call.event.cgroup,
+                .cgroup = {},
+                .inner_pid = call.event.inner_pid,
+                .inner_tid = call.event.inner_tid,
+                .mnt_ns = call.event.mnt_ns,
+                .path_in_fs = model::Trace::path_in_fs(call.event),
+                .inner_path = {}};
   stall.fs_dev = call.event.dev;
   stall.dev = trace_.disk_of(call.event.dev);
   stall.ino = call.event.ino;

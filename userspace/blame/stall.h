@@ -83,10 +83,20 @@ struct Part {
 
 enum class Cut { kNone, kStart, kEnd };
 
+// Where a task lives, if that is not where everybody does.
+struct Home {
+  uint64_t cgroup_id = 0;
+  std::string cgroup;                     // "" if unknown
+  uint32_t inner_pid = 0, inner_tid = 0;  // in its own pid namespace; 0: in the initial one
+  uint32_t mnt_ns = 0;
+  std::string path_in_fs, inner_path;  // of the call's file; "" if unknown
+};
+
 struct Stall {
   uint64_t id = 0;
   wire::wire_call_kind kind = wire::CALL_NONE;
   TaskName task;
+  Home home;
   uint32_t dev = 0;     // whole disk
   uint32_t fs_dev = 0;  // file system's device (partition)
   uint64_t ino = 0;

@@ -97,6 +97,13 @@ class Capture::Impl {
 
   ~Impl() { stop_reader(); }
 
+  void follow(std::span<const uint32_t> pids) {
+    const uint8_t yes = 1;
+    for (uint32_t pid : pids) {
+      bpf_map_update_elem(bpf_map__fd(skeleton_->maps.followed), &pid, &yes, BPF_ANY);
+    }
+  }
+
   void open_window() {
     missed_before_ = cost_->missed_probes();
     // At once, or requests made meanwhile would lack a beginning that they are said to have.
@@ -195,6 +202,7 @@ class Capture::Impl {
     config.flush_data_end_io = symbols.address_of("mq_flush_data_end_io");
     config.throttle_work = symbols.address_of("blk_throtl_dispatch_work_fn");
     config.maps = options_.maps ? 1 : 0;
+    config.follows = options_.follows ? 1 : 0;
     config.surveyed = open_places(config.survey_fd);
     for (const SyscallRule& rule : syscall_rules()) {
       config.rules[rule.number].call = static_cast<uint8_t>(rule.call);
@@ -344,6 +352,9 @@ class Capture::Impl {
 Capture::Capture(CaptureOptions options, const kernel::SymbolTable& symbols, Sink sink)
     : impl_(std::make_unique<Impl>(std::move(options), symbols, std::move(sink))) {}
 Capture::~Capture() = default;
+void Capture::follow(std::span<const uint32_t> pids) {
+  impl_->follow(pids);
+}
 void Capture::open_window() {
   impl_->open_window();
 }

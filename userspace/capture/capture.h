@@ -34,6 +34,7 @@ struct CaptureOptions {
   std::vector<std::string> places;
   uint64_t threshold_ns = 10'000'000;
   std::vector<std::string> disabled_hooks;
+  bool follows = false;  // some processes' calls, and their children's, are marked: see follow()
 };
 
 struct Losses {
@@ -64,6 +65,9 @@ class Capture {
   ~Capture();
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
+
+  // From now on the calls of these processes, and of those that they will make, are marked.
+  void follow(std::span<const uint32_t> pids);
 
   void open_window();
   void close_window();

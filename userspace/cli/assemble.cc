@@ -159,7 +159,7 @@ void add_devices(report::Report& report, const std::vector<kernel::Device>& devi
 }
 
 void add_histograms(report::Report& report, const std::vector<capture::Histogram>& histograms,
-                    const std::vector<blame::Stall>& stalls) {
+                    const model::Trace& trace, uint64_t threshold_ns) {
   for (const capture::Histogram& histogram : histograms) {
     if (histogram.kind < wire::CALL_KINDS) {
       report.ops.push_back({.kind = static_cast<wire::wire_call_kind>(histogram.kind),
@@ -172,11 +172,11 @@ void add_histograms(report::Report& report, const std::vector<capture::Histogram
     }
   }
   // The kernel's programs count a call when it ends.
-  for (const blame::Stall& stall : stalls) {
-    if (!stall.unfinished) continue;
-    report::OpStats& stats = op_stats(report, stall.kind, stall.dev);
+  for (const model::Call& call : trace.calls()) {
+    if (!call.unfinished() || call.wanted_only() || call.span.ns() < threshold_ns) continue;
+    report::OpStats& stats = op_stats(report, call.kind(), trace.disk_of(call.event.dev));
     ++stats.stalled;
-    stats.stalled_ns += stall.ns;
+    stats.stalled_ns += call.span.ns();
   }
 }
 

@@ -38,7 +38,7 @@ void add_hooks(report::Report& report, const std::vector<capture::HookState>& ho
 void add_devices(report::Report& report, const std::vector<kernel::Device>& devices);
 // `stalls`: of all processes, as the histograms are.
 void add_histograms(report::Report& report, const std::vector<capture::Histogram>& histograms,
-                    const std::vector<blame::Stall>& stalls);
+                    const model::Trace& trace, uint64_t threshold_ns);
 void add_slow_asyncs(report::Report& report, const blame::Summary& summary);
 void add_culprits(report::Report& report, const std::vector<blame::CulpritSum>& culprits);
 void add_summary(report::Report& report, const blame::Summary& summary,

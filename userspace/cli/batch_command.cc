@@ -176,7 +176,7 @@ class Batch {
     Tracing tracing({.devices = devices_,
                      .threshold_ns = kNoStalls,
                      .disabled_hooks = words_.disabled_hooks,
-                     .only_pid = {}});
+                     .filter = {}});
     bool ready = load.prepare([this](uint64_t, uint64_t) { return !signals_.stop_requested(); });
     if (!ready || signals_.stop_requested()) return std::nullopt;
     tracing.open_window();

@@ -256,7 +256,7 @@ bool DioMatrix::work(const Scenario& scenario, const Column& column, Cell& cell)
     tracing = std::make_unique<Tracing>(TracingOptions{.devices = column.devices,
                                                        .threshold_ns = bound_ns,
                                                        .disabled_hooks = spec_.disabled_hooks,
-                                                       .only_pid = {}});
+                                                       .filter = {}});
   }
   if (!load.prepare([this](uint64_t, uint64_t) { return !signals_.stop_requested(); })) {
     return false;

@@ -97,7 +97,7 @@ int run_scenario(const workloads::Scenario& scenario, const OutputWords& output,
   TracingOptions options{.devices = {},
                          .threshold_ns = parse_time_ns(output.threshold, "--threshold"),
                          .disabled_hooks = output.disabled_hooks,
-                         .only_pid = {}};
+                         .filter = {}};
   StopSignals signals;
   // Forked first: it must not hold our BPF links open, and it is one thread still.
   workloads::WorkloadProcess load(scenario);

@@ -37,7 +37,7 @@ struct TraceWords {
   OutputWords output;
   std::vector<std::string> devices;
   std::string duration;
-  std::optional<uint32_t> pid;
+  Filter filter;
   bool report_only = false;
   std::string flight;
   std::vector<std::string> stop_on;
@@ -193,9 +193,6 @@ int trace(const TraceWords& words) {
   if (words.command.empty() && command_line().back() == "--") {
     throw usage_error("after -- comes a program to run");
   }
-  if (words.pid && (*words.pid == 0 || is_gone(*words.pid))) {
-    throw usage_error("-p {}: no such process", *words.pid);
-  }
   const FlightOptions flight_words = flight_options(words);
   const bool live = !words.report_only && !words.output.quiet && words.output.json != "-";
   Flight flight(flight_words.stop_on, flight_words.ns / 2);
@@ -203,7 +200,7 @@ int trace(const TraceWords& words) {
       .devices = chosen_devices(words),
       .threshold_ns = parse_time_ns(words.output.threshold, "--threshold"),
       .disabled_hooks = words.output.disabled_hooks,
-      .only_pid = words.pid,
+      .filter = words.filter,
       .live = live,
       .flight_ns = flight_words.ns,
       .on_stall = [&](const wire::wire_call& call) { flight.ended(call, monotonic_ns()); }};
@@ -224,7 +221,7 @@ int trace(const TraceWords& words) {
     return flight_words.ns != 0 && recorder.look(standing);
   };
   bool looks = live || flight_words.ns != 0;
-  wait_for_the_end(signals, child.get(), until, words.pid,
+  wait_for_the_end(signals, child.get(), until, words.filter.pid,
                    looks ? is_done : std::function<bool(const Standing&)>(), tracing);
   clear_progress();
   tracing.close_window();
@@ -236,11 +233,11 @@ int trace(const TraceWords& words) {
 
   report::Report report = tracing.make_report();
   report.command = command_line();
-  if (words.pid) {
+  if (words.filter.any()) {
     report.notes.push_back(
-        fmt::format("stalls, and what they waited for, are those of process {} alone; the "
+        fmt::format("stalls, and what they waited for, are those {} alone; the "
                     "tables of calls, commits and flushes are of all processes",
-                    *words.pid));
+                    words.filter.text()));
   }
   write_report(report, words.output);
   return status;
@@ -257,10 +254,7 @@ void add_trace_command(CLI::App& app, int& status) {
                    "are mounted")
       ->type_name("DEV")
       ->allow_extra_args(false);  // one each: what follows may be CMD
-  command
-      ->add_option("-p,--pid", words->pid,
-                   "report the stalls of this process, or of this one thread, only")
-      ->type_name("PID");
+  add_filter_options(*command, words->filter);
   command
       ->add_option("-d,--duration", words->duration,
                    "end after this time, like 20s; CMD is then ended, too")

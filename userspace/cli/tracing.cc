@@ -17,6 +17,7 @@
 #include "userspace/cli/assemble.h"
 #include "userspace/cli/live.h"
 #include "userspace/kernel/capabilities.h"
+#include "userspace/kernel/containers.h"
 #include "userspace/kernel/counters.h"
 #include "userspace/kernel/mounts.h"
 #include "userspace/kernel/symbols.h"
@@ -84,6 +85,7 @@ class Tracing::Impl {
  public:
   explicit Impl(TracingOptions options)
       : options_(std::move(options)),
+        wanted_(options_.filter),
         symbols_(kernel::SymbolTable::load()),
         resolver_(symbols_),
         trace_(surroundings()),
@@ -96,8 +98,14 @@ class Tracing::Impl {
                                       [](const Device& device) { return !device.maps.empty(); }),
                   .places = places(options_.devices),
                   .threshold_ns = options_.threshold_ns,
-                  .disabled_hooks = options_.disabled_hooks},
+                  .disabled_hooks = options_.disabled_hooks,
+                  .follows = wanted_.followed().has_value()},
                  symbols_, [this](std::span<const std::byte> event) { take(event); }) {
+    if (std::optional<uint32_t> root = wanted_.followed()) {
+      // Once the hook is there that sees forks. Those of a process that was not yet known when it
+      // forked are found the second time.
+      for (int i = 0; i < 2; ++i) capture_.follow(kernel::descendants_of(*root));
+    }
     std::this_thread::sleep_for(kSettle);
   }
 
@@ -120,10 +128,11 @@ class Tracing::Impl {
 
   [[nodiscard]] bool executes_flush(uint32_t disk) const { return capture_.executes_flush(disk); }
 
-  [[nodiscard]] Standing standing() const {
+  [[nodiscard]] Standing standing() {
     Standing standing{.now_ns = monotonic_ns(), .events = capture_.peek(), .calls = {}};
     model::each_event(standing.events, [&](std::span<const std::byte> event) {
       std::optional<wire::wire_call> call = call_of(event);
+      if (call) containers_.note(call->cgroup, call->mnt_ns, call->task.tid);
       if (call && is_told(*call)) standing.calls.push_back(*call);
     });
     return standing;
@@ -136,6 +145,7 @@ class Tracing::Impl {
     report.start_ns = capture_.start_ns();
     report.threshold_ns = options_.threshold_ns;
     report.stalls = std::move(found.stalls);
+    for (blame::Stall& stall : report.stalls) find_home(stall);
     if (!report.stalls.empty()) add_devices(report, options_.devices);
     return report;
   }
@@ -204,13 +214,15 @@ class Tracing::Impl {
   [[nodiscard]] report::Report report_of(const model::Trace& trace, const Counts& from,
                                          const Counts& to) {
     blame::Culprits culprits(trace);
-    std::vector<blame::Stall> stalls =
-        blame::explain_all(trace, options_.threshold_ns, [&](const blame::Stall& stall) {
-          if (is_wanted(stall.task)) culprits.add(stall);
-        });
+    std::vector<blame::Stall> stalls = blame::explain_calls(
+        trace,
+        [&](const model::Call& call) {
+          return call.span.ns() >= options_.threshold_ns && is_told(call.event);
+        },
+        [&](const blame::Stall& stall) { culprits.add(stall); });
+    for (blame::Stall& stall : stalls) find_home(stall);
     report::Report report;
-    add_histograms(report, growth_of(from.histograms, to.histograms), stalls);
-    std::erase_if(stalls, [&](const blame::Stall& stall) { return !is_wanted(stall.task); });
+    add_histograms(report, growth_of(from.histograms, to.histograms), trace, options_.threshold_ns);
     blame::Summary summary = blame::summarize(trace, stalls);
     kernel::Capabilities host = kernel::detect_capabilities();
 
@@ -236,6 +248,13 @@ class Tracing::Impl {
     return report;
   }
 
+  void find_home(blame::Stall& stall) const {
+    blame::Home& home = stall.home;
+    home.cgroup = containers_.cgroup_path(home.cgroup_id);
+    if (home.path_in_fs.empty()) return;
+    home.inner_path = containers_.path_inside(home.mnt_ns, stall.fs_dev, home.path_in_fs);
+  }
+
   [[nodiscard]] Counts counts_now() const {
     uint64_t now_ns = monotonic_ns();
     return {.ns = now_ns,
@@ -247,9 +266,10 @@ class Tracing::Impl {
 
   // From the thread that reads the ring.
   void take(std::span<const std::byte> event) {
+    std::optional<wire::wire_call> call = call_of(event);
+    if (call) containers_.note(call->cgroup, call->mnt_ns, call->task.tid);
     if (options_.live || options_.flight_ns != 0) {
       log_.add(event, monotonic_ns());
-      std::optional<wire::wire_call> call = call_of(event);
       if (call && is_told(*call) && call->end_ns >= call->start_ns + options_.threshold_ns) {
         if (options_.live) live_.ended(*call);
         if (options_.on_stall) options_.on_stall(*call);
@@ -259,12 +279,11 @@ class Tracing::Impl {
   }
 
   [[nodiscard]] bool is_told(const wire::wire_call& call) const {
-    bool stall = (call.flags & (wire::CALL_WANTED | wire::CALL_KNOB)) == 0;
-    return stall && is_wanted(blame::TaskName{call.task.tid, call.task.pid, {}});
-  }
-
-  [[nodiscard]] bool is_wanted(const blame::TaskName& task) const {
-    return !options_.only_pid || task.pid == *options_.only_pid || task.tid == *options_.only_pid;
+    if ((call.flags & (wire::CALL_WANTED | wire::CALL_KNOB)) != 0) return false;
+    if (!options_.filter.any()) return true;
+    model::Call whole;
+    whole.event = call;
+    return wanted_.has(call, trace_.path_of(whole), containers_);
   }
 
   [[nodiscard]] bool sees_devices() const {
@@ -336,6 +355,8 @@ class Tracing::Impl {
   }
 
   TracingOptions options_;
+  Wanted wanted_;
+  kernel::Containers containers_;
   std::vector<kernel::Mount> mounts_ = kernel::current_mounts();
   kernel::SymbolTable symbols_;
   SymbolResolver resolver_;
@@ -356,7 +377,7 @@ void Tracing::open_window() {
 void Tracing::close_window() {
   impl_->close_window();
 }
-Standing Tracing::standing() const {
+Standing Tracing::standing() {
   return impl_->standing();
 }
 report::Report Tracing::look(const Standing& standing, uint64_t& others) {

@@ -11,6 +11,7 @@
 #include "userspace/batching/unseen.h"
 #include "userspace/capture/capture.h"
 #include "userspace/cli/assemble.h"
+#include "userspace/cli/filter.h"
 #include "userspace/cli/live.h"
 #include "userspace/kernel/devices.h"
 #include "userspace/model/trace.h"
@@ -22,8 +23,7 @@ struct TracingOptions {
   std::vector<kernel::Device> devices;
   uint64_t threshold_ns = 10'000'000;
   std::vector<std::string> disabled_hooks;
-  // Stalls of this process, or of this one thread, only; others still explain them.
-  std::optional<uint32_t> only_pid;
+  Filter filter;           // whose stalls are told
   bool live = false;       // keep what look() needs
   uint64_t flight_ns = 0;  // keep only what flight_report() needs, of so long; 0: all of the window
   std::function<void(const wire::wire_call&)> on_stall;  // that ended, from the reader's thread
@@ -44,7 +44,7 @@ class Tracing {
   [[nodiscard]] bool executes_flush(uint32_t disk) const;
 
   // While the window is open: what stands just now.
-  [[nodiscard]] Standing standing() const;
+  [[nodiscard]] Standing standing();
   // The stalls that ended since the last look and those that last, each explained, as a report of
   // nothing else; `others`: how many more have ended.
   [[nodiscard]] report::Report look(const Standing& standing, uint64_t& others);

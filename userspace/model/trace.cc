@@ -567,6 +567,12 @@ std::string Trace::path_of(uint32_t dev,
   return path.empty() ? "/" : path;
 }
 
+std::string Trace::path_in_fs(const wire::wire_call& call) {
+  if ((call.flags & (wire::CALL_HAS_PATH | wire::CALL_USER_PATH)) != wire::CALL_HAS_PATH) return {};
+  std::string path = Trace().path_of(0, call.path);
+  return path.starts_with("/") ? path : std::string();
+}
+
 std::string Trace::path_of(uint32_t dev, uint64_t ino) const {
   auto found = path_call_.find({dev, ino});
   return found == path_call_.end() ? std::string() : path_of(calls_[found->second]);

@@ -136,6 +136,8 @@ class Trace {
   }
   // "/mnt/dir/file"; ".../dir/file" when it is too deep to have come whole; "" if unknown.
   [[nodiscard]] std::string path_of(const Call& call) const;
+  // From the root of its file system; "" if not all of it is known.
+  [[nodiscard]] static std::string path_in_fs(const wire::wire_call& call);
   // From names, innermost first, "/" being the file system's root.
   [[nodiscard]] std::string path_of(
       uint32_t dev, std::span<const char[wire::WIRE_PATH_PART]> innermost_first) const;

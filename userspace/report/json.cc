@@ -287,6 +287,10 @@ class Writer {
     put_dev(object, "fs_dev", stall.fs_dev);
     put_number(object, "ino", stall.ino);
     put_text(object, "path", stall.path);
+    put_text(object, "cgroup", stall.home.cgroup);
+    put_number(object, "inner_pid", stall.home.inner_pid);
+    put_number(object, "inner_tid", stall.home.inner_tid);
+    put_text(object, "inner_path", stall.home.inner_path);
     put_number(object, "user_id", stall.user_id);
     object["start_us"] = since_start(stall.start_ns);
     object["duration_us"] = us_json(stall.ns);

@@ -295,6 +295,10 @@ class Reader {
     stall.fs_dev = dev_or_0(node, "fs_dev");
     stall.ino = number_or_0(node, "ino");
     stall.path = text_or_empty(node, "path");
+    stall.home.cgroup = text_or_empty(node, "cgroup");
+    stall.home.inner_pid = static_cast<uint32_t>(number_or_0(node, "inner_pid"));
+    stall.home.inner_tid = static_cast<uint32_t>(number_or_0(node, "inner_tid"));
+    stall.home.inner_path = text_or_empty(node, "inner_path");
     stall.user_id = number_or_0(node, "user_id");
     stall.start_ns = instant(node.at("start_us"));
     stall.ns = node.at("duration_us").us_as_ns();

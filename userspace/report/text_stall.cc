@@ -311,6 +311,7 @@ class StallPrinter {
     page_.line({{call, Ink::kBold},
                 {"  " + task + "  " + file + pad + "  ", Ink::kPlain},
                 {when, Ink::kBold}});
+    print_home();
     if (stall_.unfinished) {
       note("still blocked: the time is what was seen so far");
     } else if (stall_.cut == blame::Cut::kEnd) {
@@ -319,6 +320,23 @@ class StallPrinter {
     if (stall_.cut == blame::Cut::kStart) {
       note("began before tracing did: the time is what was seen");
     }
+  }
+
+  // How it is called where it lives: in a container.
+  void print_home() {
+    const blame::Home& home = stall_.home;
+    std::string text;
+    auto add = [&](const std::string& more) { text += (text.empty() ? "" : ", ") + more; };
+    if (home.inner_pid != 0) {
+      add(home.inner_pid == home.inner_tid
+              ? fmt::format("process {} inside", home.inner_pid)
+              : fmt::format("thread {} of process {} inside", home.inner_tid, home.inner_pid));
+    }
+    if (!home.inner_path.empty() && home.inner_path != stall_.path) {
+      add("the file is " + names_.clean(home.inner_path) + " there");
+    }
+    if (!home.cgroup.empty() && home.cgroup != "/") add("cgroup " + names_.clean(home.cgroup));
+    if (!text.empty()) page_.wrapped(2, 4, {{text, Ink::kDim}});
   }
 
   void note(const char* text) { page_.line({{"  ", {}}, {text, Ink::kYellow}}); }

@@ -37,6 +37,10 @@ TEST(ReadJson, GivesTheSameJsonAgain) {
 TEST(ReadJson, KeepsWhatTheReportSays) {
   Report before = samples::full_report();
   before.stalls[0].user_id = 18446744073709551615U;
+  before.stalls[0].home.cgroup = "/box.slice";
+  before.stalls[0].home.inner_pid = 7;
+  before.stalls[0].home.inner_tid = 9;
+  before.stalls[0].home.inner_path = "/data/f";
   before.stalls[0].cut = blame::Cut::kStart;
   before.stalls[0].start_ns = before.start_ns - 12345;
   Report report = read_json(json_text(before));
@@ -46,6 +50,10 @@ TEST(ReadJson, KeepsWhatTheReportSays) {
   ASSERT_EQ(report.stalls.size(), before.stalls.size());
   const blame::Stall& stall = report.stalls[0];
   EXPECT_EQ(stall.user_id, before.stalls[0].user_id);
+  EXPECT_EQ(stall.home.cgroup, "/box.slice");
+  EXPECT_EQ(stall.home.inner_pid, 7U);
+  EXPECT_EQ(stall.home.inner_tid, 9U);
+  EXPECT_EQ(stall.home.inner_path, "/data/f");
   EXPECT_EQ(stall.cut, blame::Cut::kStart);
   EXPECT_EQ(stall.start_ns, before.stalls[0].start_ns);
   EXPECT_EQ(stall.ns, before.stalls[0].ns);
