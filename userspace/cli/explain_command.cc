@@ -45,7 +45,14 @@ bool is_binary(std::string_view text) {
   return looked_at == 0 || odd * 20 > looked_at;
 }
 
+bool is_utf16(std::string_view text) {
+  return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff");
+}
+
 void check_text(const std::string& text, const std::string& name) {
+  if (is_utf16(text)) {
+    throw usage_error("{} is UTF-16: convert it first (iconv -f UTF-16 -t UTF-8)", name);
+  }
   if (std::string_view tool = compressed_with(text); !tool.empty()) {
     throw usage_error("{} is compressed with {}: unpack it first", name, tool);
   }
@@ -61,8 +68,8 @@ void explain(const ExplainWords& words) {
     throw usage_error("explain: give a file with the stacks, or pipe them in (see --help)");
   }
   const std::string name = from_input ? "standard input" : words.file;
-  const std::string text =
-      from_input ? read_all(STDIN_FILENO, name, check_text) : read_file(words.file, check_text);
+  const std::string text = dump::plain_text(from_input ? read_all(STDIN_FILENO, name, check_text)
+                                                       : read_file(words.file, check_text));
   if (text.empty()) throw usage_error("{} is empty", name);
   const dump::Dump dump = dump::parse(text);
   if (dump.tasks.empty()) {

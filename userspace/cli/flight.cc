@@ -31,7 +31,9 @@ const StopOn* Flight::met_by(const wire::wire_call& call, uint64_t ns) const {
 void Flight::ended(const wire::wire_call& call, uint64_t now_ns) {
   if (met_by(call, call.end_ns - call.start_ns) == nullptr) return;
   std::lock_guard lock(mutex_);
-  if (hit_ || call.start_ns < begun_from_ns_) return;
+  bool is_the_end =
+      lasting_ && lasting_->task.tid == call.task.tid && lasting_->start_ns == call.start_ns;
+  if (hit_ || (call.start_ns < begun_from_ns_ && !is_the_end)) return;
   hit_ = call;
   hit_ns_ = now_ns;
 }
@@ -46,13 +48,16 @@ std::optional<std::string> Flight::due(std::span<const wire::wire_call> standing
     if (call.start_ns < begun_from_ns_ || call.start_ns > now_ns) continue;
     uint64_t age_ns = now_ns - call.start_ns;
     const StopOn* met = met_by(call, age_ns);
-    if (met != nullptr && age_ns > met->over_ns + patience_ns_) return text_of(call, age_ns, true);
+    if (met == nullptr || age_ns <= met->over_ns + patience_ns_) continue;
+    lasting_ = call;
+    return text_of(call, age_ns, true);
   }
   return std::nullopt;
 }
 
 void Flight::written(uint64_t now_ns) {
   std::lock_guard lock(mutex_);
+  if (hit_) lasting_.reset();
   hit_.reset();
   begun_from_ns_ = now_ns;
 }

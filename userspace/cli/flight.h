@@ -27,7 +27,8 @@ class Flight {
   [[nodiscard]] std::optional<std::string> due(std::span<const wire::wire_call> standing,
                                                uint64_t now_ns);
 
-  // Written: calls that had begun before `now_ns` belong to it and are no events of their own.
+  // Written: calls that had begun before `now_ns` belong to it and are no events of their own, but
+  // for the end of one that had not ended.
   void written(uint64_t now_ns);
 
  private:
@@ -38,6 +39,7 @@ class Flight {
   std::mutex mutex_;
   std::optional<wire::wire_call> hit_;  // the first that met a condition
   uint64_t hit_ns_ = 0;
+  std::optional<wire::wire_call> lasting_;  // was written while it lasted
   uint64_t begun_from_ns_ = 0;
 };
 

@@ -157,6 +157,7 @@ FlightOptions flight_options(const TraceWords& words) {
   FlightOptions options;
   if (words.flight.empty()) {
     if (!words.stop_on.empty()) throw usage_error("--stop-on goes with --flight TIME");
+    if (words.keep != 1) throw usage_error("--keep goes with --flight TIME");
     return options;
   }
   options.ns = parse_duration_ns(words.flight, "--flight");
@@ -174,6 +175,9 @@ FlightOptions flight_options(const TraceWords& words) {
       throw usage_error("--stop-on '{}': calls under --threshold {} are not seen one by one", text,
                         words.output.threshold);
     }
+  }
+  if (words.keep > 1 && words.output.json == "-") {
+    throw usage_error("--keep {} with --json -: standard output takes one report", words.keep);
   }
   if (words.output.quiet && words.output.json.empty()) {
     throw usage_error("--flight with --quiet writes nothing: add --json FILE");
@@ -194,7 +198,8 @@ int trace(const TraceWords& words) {
     throw usage_error("after -- comes a program to run");
   }
   const FlightOptions flight_words = flight_options(words);
-  const bool live = !words.report_only && !words.output.quiet && words.output.json != "-";
+  const bool live =
+      !words.report_only && flight_words.ns == 0 && !words.output.quiet && words.output.json != "-";
   Flight flight(flight_words.stop_on, flight_words.ns / 2);
   TracingOptions options{
       .devices = chosen_devices(words),
@@ -227,7 +232,9 @@ int trace(const TraceWords& words) {
   tracing.close_window();
   int status = child ? child->stop() : 0;
   if (flight_words.ns != 0) {
-    if (recorder.written() == 0) say("nothing met --stop-on: no report");
+    say(recorder.written() == 0
+            ? std::string("nothing met --stop-on: no report")
+            : fmt::format("{} of {} reports written", recorder.written(), words.keep));
     return status;
   }
 

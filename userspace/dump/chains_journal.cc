@@ -257,8 +257,9 @@ Explainer::End Explainer::barred(size_t at) {
     if (i != at) barring.push_back(i);
   }
   if (!barring.empty()) return through_any(at, barring, "freezes the file system", Sure::kGuess);
-  return end_at(at, "frozen", "updates of the journal are barred; who does it is not in this text",
-                Sure::kGuess);
+  return unknown(
+      "updates of the journal are barred: by a freeze, a fast commit, a resize or a remount; who "
+      "does it is not in this text");
 }
 
 }  // namespace stalltrace::dump

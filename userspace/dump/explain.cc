@@ -144,7 +144,7 @@ Explanation explain(const Dump& dump) {
     auto [at, is_new] = shape_of.try_emplace(key_of(dump.tasks[i]), shapes.size());
     if (is_new) {
       shapes.push_back({i, {}});
-      result.readings[i] = read_stack(dump.tasks[i]);
+      result.readings[i] = read_stack(dump.tasks[i], dump.kernel);
     } else {
       result.readings[i] = result.readings[shapes[at->second].first];
     }

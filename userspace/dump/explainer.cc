@@ -287,8 +287,11 @@ Explainer::End Explainer::lock(size_t at) {
 
 Explainer::End Explainer::inode_lock(size_t at) {
   std::vector<size_t> holders;
+  std::string_view wanted = file_system_of(reading(at));
   for (size_t i : inode_holders_) {
-    if (i != at) holders.push_back(i);
+    std::string_view its = file_system_of(reading(i));
+    bool same = wanted.empty() || its.empty() || wanted == its;
+    if (i != at && same) holders.push_back(i);
   }
   if (holders.empty()) {
     bool ilock = reading(at).meaning.find("ILOCK") != std::string_view::npos;

@@ -234,4 +234,16 @@ bool is_checkpointer(const Reading& reading) {
   return !kCheckpoint.find_in(reading.frames).empty() && kMutexes.find_in(reading.frames).empty();
 }
 
+std::string_view file_system_of(const Reading& reading) {
+  constexpr std::string_view kNames[] = {"ext4", "xfs",  "btrfs", "f2fs", "ext3",
+                                         "nfs",  "fuse", "ocfs2", "gfs2"};
+  for (std::string_view frame : reading.frames) {
+    while (frame.starts_with('_')) frame.remove_prefix(1);
+    for (std::string_view name : kNames) {
+      if (frame.starts_with(name) && frame.substr(name.size()).starts_with('_')) return name;
+    }
+  }
+  return {};
+}
+
 }  // namespace stalltrace::dump

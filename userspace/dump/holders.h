@@ -22,4 +22,7 @@ std::string_view holds_group(const Reading& reading);
 // Writes out a checkpoint while others queue behind it.
 bool is_checkpointer(const Reading& reading);
 
+// Whose functions are on the stack: "ext4", "xfs", ...; "" if none of a known file system is.
+std::string_view file_system_of(const Reading& reading);
+
 }  // namespace stalltrace::dump

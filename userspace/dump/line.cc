@@ -22,7 +22,8 @@ std::string_view without_quotes(std::string_view text) {
   while (true) {
     std::string_view rest = text;
     while (!rest.empty() && is_blank(rest.front())) rest.remove_prefix(1);
-    if (rest.empty() || rest.front() != '>') return text;
+    bool bar = rest.starts_with("| ");  // a frame has no bar of its own
+    if (rest.empty() || (rest.front() != '>' && !bar)) return text;
     // ">R  comm" of the scheduler's list is no quote; nothing else starts so.
     rest.remove_prefix(1);
     if (rest.starts_with(' ')) rest.remove_prefix(1);
@@ -118,6 +119,7 @@ bool take_bracket(std::string_view& text, Line& line) {
   }
   if (!known && inside.size() >= 2 && (inside[0] == 'T' || inside[0] == 'C')) {
     known = std::all_of(inside.begin() + 1, inside.end(), is_digit);
+    if (known) line.caller = inside;
   }
   if (!known) {
     std::string_view rest = inside;

@@ -9,10 +9,11 @@
 namespace stalltrace::dump {
 
 struct Line {
-  std::string_view text;  // indentation kept, line end and prefixes gone
-  bool foreign = false;   // a logger's line that is not the kernel's
-  bool logged = false;    // had a logger's or the kernel log's prefix
-  double kernel_s = -1;   // the kernel's clock; -1: not shown
+  std::string_view text;      // indentation kept, line end and prefixes gone
+  bool foreign = false;       // a logger's line that is not the kernel's
+  bool logged = false;        // had a logger's or the kernel log's prefix
+  double kernel_s = -1;       // the kernel's clock; -1: not shown
+  std::string_view caller{};  // who printed it, "T123" or "C0"; "" if it is not told
 };
 
 // `raw`: without '\n'. Takes off, in this order: mail quotes ("> ", ">> "), one of the prefixes of

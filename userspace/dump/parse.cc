@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "userspace/dump/parser.h"
 #include "userspace/kernel/frames.h"
@@ -116,8 +117,8 @@ void Parser::begin_with(const Header& header) {
     task_.blocked_s = hung_->blocked_s;
   }
   if (clock_s_ >= 0) {
-    if (dump_.first_s < 0) dump_.first_s = clock_s_;
-    dump_.last_s = clock_s_;
+    dump_.first_s = dump_.first_s < 0 ? clock_s_ : std::min(dump_.first_s, clock_s_);
+    dump_.last_s = std::max(dump_.last_s, clock_s_);
   }
   hung_.reset();
   title_.reset();
@@ -334,8 +335,8 @@ bool Parser::frame_line(std::string_view text) {
   return true;
 }
 
-void Parser::line(std::string_view raw) {
-  ++dump_.lines;
+void Parser::line(std::string_view raw, size_t number) {
+  dump_.lines = number;
   Line cleaned = clean_line(raw);
   if (cleaned.foreign) return;
   if (cleaned.kernel_s >= 0) clock_s_ = cleaned.kernel_s;
@@ -479,17 +480,65 @@ Dump Parser::finish() {
   return std::move(dump_);
 }
 
-Dump parse(std::string_view text) {
-  Parser parser;
+namespace {
+
+struct RawLine {
+  std::string_view text;
+  size_t number = 0;  // from 1
+  size_t caller = 0;  // in the order in which they appear; 0: the line names none
+};
+
+std::vector<RawLine> lines_of(std::string_view text) {
+  std::vector<RawLine> lines;
+  std::unordered_map<std::string_view, size_t> callers;
   while (!text.empty()) {
     size_t end = std::min(text.find('\n'), text.size());
     std::string_view line = text.substr(0, end);
     // A log that a crash cut off holds runs of zero bytes.
     while (line.starts_with('\0')) line.remove_prefix(1);
-    parser.line(line.substr(0, line.find('\0')));
+    line = line.substr(0, line.find('\0'));
+    std::string_view caller = clean_line(line).caller;
+    size_t number =
+        caller.empty() ? 0 : callers.try_emplace(caller, callers.size() + 1).first->second;
+    lines.push_back({line, lines.size() + 1, number});
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  return parser.finish();
+  // Two that print at a time (CONFIG_PRINTK_CALLER tells them apart) do not finish each other's
+  // stacks.
+  if (callers.size() > 1) {
+    std::stable_sort(lines.begin(), lines.end(),
+                     [](const RawLine& a, const RawLine& b) { return a.caller < b.caller; });
+  }
+  return lines;
+}
+
+}  // namespace
+
+Dump parse(std::string_view text) {
+  Parser parser;
+  std::vector<RawLine> lines = lines_of(text);
+  for (const RawLine& line : lines) parser.line(line.text, line.number);
+  Dump dump = parser.finish();
+  dump.lines = lines.size();
+  return dump;
+}
+
+std::string plain_text(std::string_view text) {
+  bool has_newlines = text.find('\n') != std::string_view::npos;
+  std::string plain;
+  plain.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\x1b' && i + 1 < text.size() && text[i + 1] == '[') {
+      // A control sequence ends with its first letter (ECMA-48).
+      i += 2;
+      while (i < text.size() && !(text[i] >= '@' && text[i] <= '~')) ++i;
+    } else if (text[i] == '\r' && !has_newlines) {
+      plain += '\n';
+    } else {
+      plain += text[i];
+    }
+  }
+  return plain;
 }
 
 }  // namespace stalltrace::dump

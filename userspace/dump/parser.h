@@ -16,7 +16,8 @@ namespace stalltrace::dump {
 
 class Parser {
  public:
-  void line(std::string_view raw);
+  // `number`: of the text, from 1.
+  void line(std::string_view raw, size_t number);
   Dump finish();
 
  private:

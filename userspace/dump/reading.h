@@ -46,7 +46,8 @@ struct Reading {
   std::vector<std::string_view> frames;  // the trustworthy ones, innermost first
 };
 
-Reading read_stack(const Task& task);
+// `kernel`: the release, "" if it is not known.
+Reading read_stack(const Task& task, std::string_view kernel = {});
 
 bool has_frame(const Reading& reading, std::string_view symbol);
 

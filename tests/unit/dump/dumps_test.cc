@@ -384,6 +384,101 @@ TEST(Dumps, TwoJournalsAreOnlyAGuess) {
   EXPECT_EQ(read.root().chain[1].also.size(), 1U);
 }
 
+// Before 3.11 one function waited for a locked transaction, for a full one and for a barrier, and
+// the commit for its handles in its own; schedule() itself is not in those reports.
+TEST(Dumps, OldKernelsNamesAreNotTodays) {
+  const std::string report =
+      "INFO: task mysqld:2345 blocked for more than 120 seconds.\n"
+      "      Not tainted 2.6.32-431.el6.x86_64 #1\n"
+      "mysqld        D 0000000000000003     0  2345      1 0x00000080\n"
+      "Call Trace:\n"
+      " [<ffffffffa00ce262>] start_this_handle+0x262/0x4e0 [jbd2]\n"
+      " [<ffffffff8109b290>] ? autoremove_wake_function+0x0/0x40\n"
+      " [<ffffffffa00ce6c0>] jbd2_journal_start+0xd0/0x110 [jbd2]\n"
+      " [<ffffffffa01176d6>] ext4_journal_start_sb+0x56/0xe0 [ext4]\n"
+      " [<ffffffffa00f0a2d>] ext4_dirty_inode+0x2d/0x60 [ext4]\n"
+      "INFO: task jbd2/sda3-8:345 blocked for more than 120 seconds.\n"
+      "jbd2/sda3-8   D 0000000000000001     0   345      2 0x00000000\n"
+      "Call Trace:\n"
+      " [<ffffffffa00d081f>] jbd2_journal_commit_transaction+0x19f/0x1500 [jbd2]\n"
+      " [<ffffffff8109b290>] ? autoremove_wake_function+0x0/0x40\n"
+      " [<ffffffffa00d6a68>] kjournald2+0xb8/0x220 [jbd2]\n"
+      " [<ffffffff8109aef6>] kthread+0x96/0xa0\n";
+  Read old(report);
+  ASSERT_EQ(old.found.readings.size(), 2U);
+  EXPECT_EQ(old.found.readings[0].wait_class, kernel::WaitClass::kJournalLocked);
+  EXPECT_EQ(old.found.readings[1].wait_class, kernel::WaitClass::kCommitHandles);
+  EXPECT_TRUE(old.found.holder_missing);
+  EXPECT_EQ(old.root().cause, "unexplained");
+  EXPECT_EQ(old.advice().find("fsfreeze"), std::string::npos);
+}
+
+// What only stands on top of a stack cannot be read from one that lacks its top.
+TEST(Dumps, StackWithoutItsTopTellsNoBarrier) {
+  Read cut(sysrq({task("app", 7, 'D',
+                       "start_this_handle < jbd2__journal_start < __ext4_journal_start_sb < "
+                       "ext4_dirty_inode < __mark_inode_dirty < file_update_time")}));
+  EXPECT_EQ(cut.found.readings.at(0).wait_class, kernel::WaitClass::kOther);
+  EXPECT_NE(cut.found.readings[0].meaning.find("cut at its top"), std::string::npos);
+  EXPECT_EQ(cut.root().cause, "unexplained");
+  Read whole(sysrq({task("app", 7, 'D',
+                         "__schedule < schedule < start_this_handle < jbd2__journal_start < "
+                         "__ext4_journal_start_sb < ext4_dirty_inode")}));
+  EXPECT_EQ(whole.found.readings.at(0).wait_class, kernel::WaitClass::kJournalBarrier);
+  // Barred it is, but not every bar is a freeze.
+  EXPECT_EQ(whole.root().cause, "unexplained");
+}
+
+TEST(Dumps, OneFileSystemsFunctionsHoldNoLockOfAnother) {
+  const std::string xfs =
+      "__schedule < schedule < rwsem_down_write_slowpath < down_write < xfs_ilock < "
+      "xfs_vn_update_time < file_update_time";
+  const std::string ext4 =
+      "__schedule < schedule < io_schedule_timeout < balance_dirty_pages < "
+      "balance_dirty_pages_ratelimited < generic_perform_write < ext4_buffered_write_iter";
+  Read read(sysrq({task("xfs", 7, 'D', xfs), task("ext4", 8, 'D', ext4)}));
+  for (const Root& root : read.found.roots) {
+    bool of_xfs = std::find(root.waiting.begin(), root.waiting.end(), 0U) != root.waiting.end();
+    EXPECT_TRUE(!of_xfs || root.cause == "unexplained") << root.cause;
+  }
+}
+
+// Two CPUs print at a time: the kernel says who printed which line.
+TEST(Dumps, CallersAreToldApart) {
+  const std::string a = sysrq({task("app", 4242, 'D', kLocked)});
+  const std::string b = sysrq({task("jbd2/vdb-8", 300, 'D', kCommitHandles)});
+  auto lines_of = [](const std::string& text, const std::string& caller) {
+    std::vector<std::string> lines;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = std::min(text.find('\n', at), text.size());
+      std::string line = text.substr(at, end - at);
+      size_t close = line.find("] ");
+      lines.push_back(line.starts_with("[") && close != std::string::npos
+                          ? line.substr(0, close + 1) + caller + line.substr(close + 1)
+                          : "[ 1234.500000]" + caller + " " + line);
+      at = end + 1;
+    }
+    return lines;
+  };
+  std::vector<std::string> first = lines_of(a, "[T4242]"), second = lines_of(b, "[  T300]");
+  std::string mixed;
+  for (size_t i = 0; i < std::max(first.size(), second.size()); ++i) {
+    if (i < first.size()) mixed += first[i] + "\n";
+    if (i < second.size()) mixed += second[i] + "\n";
+  }
+  Read read(mixed);
+  ASSERT_EQ(read.dump.tasks.size(), 2U) << mixed;
+  EXPECT_EQ(read.tasks_in("journal.locked"), 1U);
+  EXPECT_EQ(read.tasks_in("commit.handles"), 1U);
+}
+
+TEST(Dumps, ColoursAndOldLineEndsAreNoText) {
+  EXPECT_EQ(plain_text("\x1b[32m[  1.0]\x1b[0m INFO: a\n"), "[  1.0] INFO: a\n");
+  EXPECT_EQ(plain_text("a\rb\r"), "a\nb\n");
+  EXPECT_EQ(plain_text("a\r\nb"), "a\r\nb");
+  EXPECT_EQ(plain_text("cut \x1b["), "cut ");
+}
+
 TEST(Dumps, CutOff) {
   std::string whole = sysrq(of_report("R43"));
   std::string half = whole.substr(0, whole.rfind("shrink_node"));
