@@ -83,49 +83,6 @@ int BPF_PROG(iomap_dio_rw_begin, struct kiocb *iocb, struct iov_iter *iter)
 	return 0;
 }
 
-static __always_inline void record_parts(struct wire_async_entry *entry, u64 done)
-{
-	u32 kinds = entry->flags & ASYNC_URING ? HIST_URING_TOTAL : HIST_AIO_TOTAL;
-
-	record_hist(entry->dev_slot, kinds, done - entry->call_ns);
-	if (!entry->queued_ns || !entry->issue_ns || !entry->complete_ns)
-		return;
-	record_hist(entry->dev_slot, kinds + 1, entry->queued_ns - entry->call_ns);
-	record_hist(entry->dev_slot, kinds + 2, entry->issue_ns - entry->queued_ns);
-	record_hist(entry->dev_slot, kinds + 3, entry->complete_ns - entry->issue_ns);
-	record_hist(entry->dev_slot, kinds + 4, done - entry->complete_ns);
-}
-
-static __always_inline void finish_async(u64 key, struct wire_async_entry *entry, s32 result)
-{
-	struct wire_async event = {};
-	u64 now = bpf_ktime_get_ns();
-
-	record_parts(entry, now);
-	if (now - entry->call_ns >= config.threshold_ns) {
-		event.header.kind = WIRE_ASYNC;
-		event.header.size = sizeof(event);
-		event.task = entry->task;
-		event.dev = entry->dev;
-		event.flags = entry->flags;
-		event.ino = entry->ino;
-		event.user_id = entry->user_id;
-		event.iocb = key;
-		event.call_ns = entry->call_ns;
-		event.begin_ns = entry->begin_ns;
-		event.queued_ns = entry->queued_ns;
-		event.issue_ns = entry->issue_ns;
-		event.complete_ns = entry->complete_ns;
-		event.done_ns = now;
-		event.offset = entry->offset;
-		event.sector = entry->sector;
-		event.bytes = result > 0 ? (u32)result : 0;
-		event.result = result;
-		emit(&event, sizeof(event), LOSS_RING_OTHER);
-	}
-	asyncs_remove(key);
-}
-
 SEC("tp_btf/iomap_dio_complete")
 int BPF_PROG(iomap_dio_complete, struct kiocb *iocb, int error, s64 result)
 {

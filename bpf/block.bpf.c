@@ -6,6 +6,7 @@
 #include "bpf/async.bpf.h"
 #include "bpf/journal.bpf.h"
 #include "bpf/mapped.bpf.h"
+#include "bpf/raw.bpf.h"
 #include "bpf/waits.bpf.h"
 
 /* blk-throttle hands a bio that it held back to the block layer from a kernel worker. */
@@ -146,12 +147,15 @@ int BPF_PROG(block_bio_queue, struct bio *bio)
 	return 0;
 }
 
-/* Attached where a mapped device is traced. */
+/* Of devices that only map, and of bios that end before a driver has them. */
 SEC("tp_btf/block_bio_complete")
 int BPF_PROG(block_bio_complete, struct request_queue *queue, struct bio *bio)
 {
-	if (window_open)
+	if (!window_open)
+		return 0;
+	if (config.maps)
 		mapped_bio_completed(bio);
+	async_bio_completed(address_of(bio), bpf_ktime_get_ns(), bio->bi_status ? -5 /* EIO */ : 0, true);
 	return 0;
 }
 
@@ -246,8 +250,9 @@ static __always_inline void request_completed(struct request *rq, u32 slot, s32 
 		if (sequence)
 			sequence->queued_ns = times->complete_ns;
 	}
+	/* A raw device's bio ends with the whole sequence. */
+	async_request_completed(rq, times->complete_ns, error, !entry || !entry->flush_data);
 	requests_remove(key);
-	async_request_completed(rq, times->complete_ns);
 }
 
 SEC("tp_btf/block_rq_complete")
@@ -268,10 +273,13 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, u32 bytes)
 		flush_completed(rq, slot, error, &times);
 	else if (bytes && bytes >= rq->__data_len)
 		request_completed(rq, slot, error, bytes, &times);
-	else
+	else {
 		/* Part of a request; or the end of a flush sequence (0 bytes), whose waiters the
 		 * flush just completed on this CPU has released. */
+		if (!bytes)
+			async_request_completed(rq, times.complete_ns, error, true);
 		return 0;
+	}
 	last = bpf_map_lookup_elem(&last_completes, &zero);
 	if (last) {
 		last->times = times;

@@ -390,11 +390,12 @@ struct wire_async {
 	u64 user_id;       /* aio_data or user_data */
 	u64 iocb;
 	u64 call_ns;       /* start of the io_submit / io_uring_enter that carried it */
-	u64 begin_ns;      /* iomap_dio_rw_begin: locks and journal are behind it */
+	u64 begin_ns;      /* iomap_dio_rw_begin: locks and journal are behind it; a raw
+			    * device's first bio */
 	u64 queued_ns;     /* first bio queued to the block layer */
 	u64 issue_ns;      /* first request handed to the driver; 0 if not seen */
 	u64 complete_ns;   /* last request completed */
-	u64 done_ns;       /* iomap_dio_complete */
+	u64 done_ns;       /* iomap_dio_complete; a raw device's last bio */
 	u64 offset;
 	u64 sector;        /* of the first bio */
 	u32 bytes;
@@ -506,6 +507,8 @@ struct wire_config {
 	u64 wait_floor_ns;    /* shorter sleeps get no stack */
 	u64 request_floor_ns; /* data requests shorter than this are not sent */
 	u64 iomap_end_io;     /* address of iomap_dio_bio_end_io, 0: unknown */
+	u64 raw_end_io;       /* address of blkdev_bio_end_io_async, 0: unknown */
+	u64 raw_bios_end_io;  /* address of blkdev_bio_end_io, 0: unknown */
 	u64 flush_data_end_io; /* address of mq_flush_data_end_io, 0: unknown */
 	u64 throttle_work;    /* address of blk_throtl_dispatch_work_fn, 0: unknown */
 	u32 own_tgid;
@@ -541,7 +544,7 @@ WIRE_ASSERT(sizeof(struct wire_handle) == 8 + 24 + 16 + 24 + 8, "wire_handle");
 WIRE_ASSERT(sizeof(struct wire_flush_member) == 40, "wire_flush_member");
 WIRE_ASSERT(sizeof(struct wire_flush) == 8 + 8 + 24 + 24 + 32 + 16 * 40, "wire_flush");
 WIRE_ASSERT(sizeof(struct wire_request) == 8 + 48 + 24 + 8, "wire_request");
-WIRE_ASSERT(sizeof(struct wire_config) == 64 + 4 * WIRE_SURVEYED + 2 * WIRE_SYSCALLS, "wire_config");
+WIRE_ASSERT(sizeof(struct wire_config) == 80 + 4 * WIRE_SURVEYED + 2 * WIRE_SYSCALLS, "wire_config");
 WIRE_ASSERT(sizeof(struct wire_freeze) == 8 + 24 + 8 + 16, "wire_freeze");
 WIRE_ASSERT(sizeof(struct wire_throttle) == 8 + 8 + 16 + 8 + 120, "wire_throttle");
 WIRE_ASSERT(sizeof(struct wire_slice) == 8 + 24 + 16 + 8, "wire_slice");

@@ -383,6 +383,7 @@ struct bio {
 	struct block_device *bi_bdev;
 	blk_opf_t bi_opf;
 	struct bvec_iter bi_iter;
+	u8 bi_status;
 	void *bi_end_io;
 	void *bi_private;
 	struct blkcg_gq *bi_blkg;
@@ -467,6 +468,12 @@ struct io_cqe {
 struct io_kiocb {
 	u64 flags; /* 32 bits before 6.8; bit 0 is IOSQE_FIXED_FILE */
 	struct io_cqe cqe;
+};
+
+struct blkdev_dio {
+	struct kiocb *iocb;
+	atomic_t ref;
+	struct bio bio;
 };
 
 struct iomap_dio {

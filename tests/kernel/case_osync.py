@@ -5,6 +5,7 @@ import os
 import subprocess
 
 from case_errors import expect
+from intervals import intersect, measure, union
 from lab import Disk, Folder, check, run, tool
 from recorder import monotonic_ns
 
@@ -40,6 +41,7 @@ def osync_raw():
         with Disk(folder, "raw", flush="10ms", size="256m", mount=False) as disk:
             rounds = []
             for words in (("--sync", "osync"), ("--sync", "rwf_dsync", "--engine", "io_uring"),
+                          ("--sync", "dsync", "--engine", "libaio", "--iodepth", "2"),
                           ("--sync", "dsync", "--threads", "1")):
                 rounds.append((words, *osync(folder, disk, "--device", disk.device,
                                              "--destroy-data", "--runtime", "2s",
@@ -66,7 +68,7 @@ def osync_raw():
         check(1.9 < took < 2.6, f"a run of 2 s took {took} s")
         # A thread that waits for its write has two flushes to wait for, one behind the data, and
         # an empty one; a write that blocks nobody has the first only.
-        waits = "io_uring" not in words
+        waits = "--engine" not in words
         near("empty flushes", workload["flushes"]["empty"], workload["writes"] if waits else 0)
         near("flushes for data", workload["flushes"]["after_writes"], workload["writes"])
         # What the disk was doing, all of the time: so the writers were behind a flush.
@@ -81,6 +83,8 @@ def osync_raw():
         if waits:
             roots = {root["cause"]: root["share"] for root in workload["writers"]["roots"]}
             check(roots.get("device.flush", 0) > 0.85, f"roots: {workload['writers']}")
+        else:
+            judge_async(report, [(begin, done) for op, begin, done, _ in log if op == "flush"])
         # A line for each second, as vmstat has it.
         table = [line.split() for line in text.splitlines()]
         head = next(i for i, words in enumerate(table) if words[:3] == ["s", "run", "lock"])
@@ -90,6 +94,34 @@ def osync_raw():
             writers = sum(second[state] for state in states)
             share = writers / workload["options"]["threads"]
             check(0.8 < share < 1.01, f"a second's writers: {second}")
+
+
+def judge_async(report, flushing):
+    """Each write from its submission to the end of the flush behind it: their roots, by the log."""
+    writes = report["workload"]["writes"]
+    seen = sum(one["latency_us"]["count"] for one in report["async"])
+    near("asynchronous writes, by the workload", seen, writes)
+    slow = [one for kind in report["async"] for one in kind["slow"]]
+    check(len(slow) >= 0.9 * writes, f"a flush takes 10 ms, and {len(slow)} of {writes} were slow")
+    opened = report["window"]["start_monotonic_ns"]
+    blamed = 0
+    spans = []
+    for one in slow:
+        parts = sum(root["us"] for root in one["roots"])
+        check(abs(parts - one["duration_us"]) < 1, f"the roots of a write add up to {parts}: {one}")
+        blamed += sum(root["us"] for root in one["roots"] if root["cause"] == "device.flush")
+        start = opened + int(one["start_us"] * 1000)
+        spans.append([(start, start + int(one["duration_us"] * 1000))])
+    whole = sum(one["duration_us"] for one in slow)
+    disk = union(flushing)
+    there = sum(measure(intersect(span, disk)) for span in spans) / 1000
+    print(f"  asynchronous: {len(slow)} slow ones, {blamed / whole:.3f} of their time blamed on "
+          f"flushes, the disk was in one for {there / whole:.3f}")
+    check(abs(blamed - there) < 0.1 * whole, f"blamed {blamed / whole}, the disk {there / whole}")
+    check(blamed > 0.8 * whole, f"blamed on flushes: {blamed / whole}")
+    unexplained = sum(root["us"] for one in slow for root in one["roots"]
+                      if root["cause"] == "unexplained")
+    check(unexplained < 0.05 * whole, f"unexplained: {unexplained / whole}")
 
 
 def osync_file():

@@ -2,6 +2,31 @@
 #include "userspace/blame/text.h"
 
 namespace stalltrace::blame {
+namespace {
+
+// From the end of a flush to the end of a request that it was part of.
+constexpr uint64_t kEndsWithNs = 1'000'000;
+
+}  // namespace
+
+// A raw device's durable write ends with the flush behind its data, where the disk has no FUA.
+const wire::wire_flush_member* Explainer::flush_behind(const model::Async& async,
+                                                       uint32_t disk) const {
+  Span whole{async.issue_ns, async.complete_ns + 1};
+  for (const model::Flush* flush : trace_.flushes(disk, whole)) {
+    bool ends_it = flush->device.start_ns > async.issue_ns &&
+                   flush->device.end_ns <= async.complete_ns &&
+                   async.complete_ns - flush->device.end_ns <= kEndsWithNs;
+    if (!ends_it) continue;
+    for (const wire::wire_flush_member& member : flush->members()) {
+      if (member.has_data != 0 && member.task.tid == async.task.tid &&
+          member.queued_ns >= async.issue_ns) {
+        return &member;
+      }
+    }
+  }
+  return nullptr;
+}
 
 std::vector<Root> Explainer::explain_async(const model::Async& async, Span span) {
   TaskName self = task_name(async.task);
@@ -33,6 +58,11 @@ std::vector<Root> Explainer::explain_async(const model::Async& async, Span span)
     request.start_ns = queued_ns;
     request.issue_ns = async.issue_ns;
     request.complete_ns = complete_ns;
+    if (const wire::wire_flush_member* own = flush_behind(async, device.disk)) {
+      device.for_flush = true;
+      device.tid = self.tid;
+      request.complete_ns = own->queued_ns;
+    }
     device.request = request;
   }
   Tiling tiling(rest);

@@ -167,6 +167,10 @@ class Explainer {
   void add_ordered_data(const model::Commit& commit, Cause& cause) const;
   [[nodiscard]] std::string add_metadata(const model::Commit& commit, Cause& cause) const;
 
+  // async.cc
+  [[nodiscard]] const wire::wire_flush_member* flush_behind(const model::Async& async,
+                                                            uint32_t disk) const;
+
   // device.cc
   uint32_t disk_of(const model::Wait& wait) const;
   uint32_t dev_of(const model::Wait& wait) const;

@@ -199,6 +199,8 @@ class Capture::Impl {
     config.request_floor_ns = std::clamp<uint64_t>(threshold / 10, 10'000, 1'000'000);
     config.own_tgid = static_cast<uint32_t>(getpid());
     config.iomap_end_io = symbols.address_of("iomap_dio_bio_end_io");
+    config.raw_end_io = symbols.address_of("blkdev_bio_end_io_async");
+    config.raw_bios_end_io = symbols.address_of("blkdev_bio_end_io");
     config.flush_data_end_io = symbols.address_of("mq_flush_data_end_io");
     config.throttle_work = symbols.address_of("blk_throtl_dispatch_work_fn");
     config.maps = options_.maps ? 1 : 0;
@@ -217,8 +219,7 @@ class Capture::Impl {
       std::string_view name = bpf_program__name(program);
       auto found = std::find_if(hooks_.begin(), hooks_.end(),
                                 [&](const HookState& hook) { return hook.name == name; });
-      bool wanted = options_.maps || name != "block_bio_complete";
-      bpf_program__set_autoload(program, found != hooks_.end() && found->ok && wanted);
+      bpf_program__set_autoload(program, found != hooks_.end() && found->ok);
     }
   }
 
