@@ -25,18 +25,22 @@ configure() {
   rm -f "$folder.log"
 }
 
-# vm_row KERNEL ROW SEED: a kernel test on another kernel, in scripts/vm. Status 77 where QEMU or that
-# kernel is not to be had (offline).
+# vm_row KERNEL ROW SEED: a kernel test on another kernel, in scripts/vm. Status 77 where QEMU, that
+# kernel or a package for the guest is not to be had (offline).
 vm_row() {
-  local kernel=$1 row=$2 seed=$3
+  local kernel=$1 row=$2 seed=$3 package
   local words=(--python --add "$root_dir/tests" --memory 2g --timeout 15m --env "KT_SEED=$seed" --env KT_EMULATED=1)
-  "$root_dir/scripts/vm" --kernel "$kernel" --fetch || {
-    echo "skipped: $row: QEMU or Linux $kernel is not to be had here (above: why)"
+  local packages=()
+  for package in $(python3 -B "$root_dir/tests/kernel/run.py" --vm-packages "$row"); do
+    packages+=(--package "$package")
+  done
+  "$root_dir/scripts/vm" --kernel "$kernel" "${packages[@]}" --fetch || {
+    echo "skipped: $row: QEMU, Linux $kernel or a package for it is not to be had here (above: why)"
     return 77
   }
   if [ -n "${KT_MAPPED:-}" ]; then words+=(--env "KT_MAPPED=$KT_MAPPED"); fi
   if [ -n "${KT_KEEP:-}" ]; then words+=(--env KT_KEEP=/out --out "$KT_KEEP/$row-$kernel"); fi
-  "$root_dir/scripts/vm" --kernel "$kernel" "${words[@]}" -- \
+  "$root_dir/scripts/vm" --kernel "$kernel" "${packages[@]}" "${words[@]}" -- \
     python3 -B "$root_dir/tests/kernel/run.py" "$row"
 }
 
