@@ -155,6 +155,12 @@ int BPF_PROG(block_bio_complete, struct request_queue *queue, struct bio *bio)
 		return 0;
 	if (config.maps)
 		mapped_bio_completed(bio);
+	if (bio->bi_status == BLK_STS_AGAIN) {
+		u32 slot = traced_slot(bio_disk(bio));
+
+		if (slot)
+			record_hist(slot, HIST_REFUSED, 0);
+	}
 	async_bio_completed(address_of(bio), bpf_ktime_get_ns(), bio->bi_status ? -5 /* EIO */ : 0, true);
 	return 0;
 }

@@ -9,6 +9,7 @@
 #define REQ_OP_MASK 0xff
 #define REQ_OP_WRITE 1
 #define REQ_OP_FLUSH 2
+#define BLK_STS_AGAIN 12
 #define REQ_PREFLUSH (1 << 18)
 
 DEFINE_TABLE(requests, struct wire_request_entry)

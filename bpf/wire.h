@@ -99,6 +99,7 @@ enum wire_hist_kind {
 	HIST_URING_QUEUE,
 	HIST_URING_DEVICE,
 	HIST_URING_COMPLETE,
+	HIST_REFUSED, /* counts bios with REQ_NOWAIT that found no request */
 	HIST_KINDS = 48,
 };
 

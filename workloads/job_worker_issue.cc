@@ -166,7 +166,8 @@ void JobWorker::give_up_queued() {
   for (unsigned number : queued_) {
     const PlannedIo& io = slots_[number].io;
     if (job_.nowait && !failed_) {
-      stats_.nowait.add_refused(files_[io.file].get(), io.offset, io.bytes, -EOPNOTSUPP);
+      stats_.nowait.add_refused(
+          {files_[io.file].get(), io.write, io.offset, io.bytes, -EOPNOTSUPP});
     }
     free_slots_.push_back(number);
   }
@@ -274,7 +275,7 @@ void JobWorker::completed(Slot& slot, int64_t result, uint64_t end_ns) {
   const PlannedIo& io = slot.io;
   if (result != static_cast<int64_t>(io.bytes)) {
     if (job_.nowait && NowaitTally::refused(result, io.bytes)) {
-      stats_.nowait.add_refused(files_[io.file].get(), io.offset, io.bytes, result);
+      stats_.nowait.add_refused({files_[io.file].get(), io.write, io.offset, io.bytes, result});
     } else {
       fail_transfer(io, result);
     }

@@ -9,17 +9,19 @@
 
 namespace stalltrace::workloads {
 
-// The kernel says EAGAIN and no more; what the block was at that moment tells most of the rest.
+// The kernel says EAGAIN and no more. A reason is given only where the state in which the file was
+// found right after it refuses such a call by itself.
 enum class RefusedWhy {
-  kBeyondEnd,    // the file would have grown
-  kHole,         // no block was allocated there
-  kUnwritten,    // an extent that is reserved and not written
-  kMapped,       // a plain block: a lock, the journal or the queue was not free
+  kBeyondEnd,    // a write: the file would have grown
+  kHole,         // a write: no block was allocated there
+  kUnwritten,    // a write, ext4 before 6.3: an extent that is reserved and not written
+  kCached,       // pages in the cache that have to be written out, or dropped for a write, first
+  kNotTold,      // none of these: a lock, the journal or the queue was not free
   kUnsupported,  // EOPNOTSUPP: the file system cannot do it so
   kPartly,       // a part was done
   kNotLooked     // beyond what is looked at
 };
-inline constexpr size_t kRefusedWhys = 7;
+inline constexpr size_t kRefusedWhys = 8;
 std::string_view refused_why_name(RefusedWhy why);
 
 class NowaitTally {
@@ -30,7 +32,14 @@ class NowaitTally {
 
   // Whether `result` is a refusal of `bytes` and not a failure.
   static bool refused(int64_t result, uint64_t bytes);
-  void add_refused(int fd, uint64_t offset, uint64_t bytes, int64_t result);
+  struct Refused {
+    int fd;
+    bool write;
+    uint64_t offset;
+    uint64_t bytes;
+    int64_t result;
+  };
+  void add_refused(const Refused& call);
 
   void merge(const NowaitTally& other);
   void clear() { *this = {}; }

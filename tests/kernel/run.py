@@ -29,6 +29,7 @@ import case_fio  # noqa: E402
 import case_knobs  # noqa: E402
 import case_live  # noqa: E402
 import case_metadata  # noqa: E402
+import case_nowait  # noqa: E402
 import case_osync  # noqa: E402
 import case_powercut  # noqa: E402
 import case_programs  # noqa: E402
@@ -42,7 +43,7 @@ ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes,
         for case in module.CASES}
 CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors, case_batch,
                                             case_fio, case_knobs, case_metadata, case_powercut,
-                                            case_osync, case_assembled, case_dio,
+                                            case_osync, case_assembled, case_dio, case_nowait,
                                             case_programs, case_stress, case_live, case_whose)
          for case in module.CASES} | ROWS
 # One row for each kind of chain: scripts/test has no time for all of them.
@@ -55,7 +56,8 @@ VM_ROWS = VM_ONLY | {"extending_aio": ("6.12-rt",)}
 VM_CASES = VM_ROWS | {"assembled_devices": ("6.1", "6.12")}
 VM_PACKAGES = {"assembled_devices": ("lvm2", "libdevmapper-event1.02.1", "mdadm")}
 NEEDS = {"foreign": ("fio", "ioping")} | dict.fromkeys(
-    ("decoy", "dio_fio", "dio_fio_full", "fio_jobs_quick", "fio_jobs_all", "flight"), ("fio",))
+    ("decoy", "nowait_reasons", "dio_fio", "dio_fio_full", "fio_jobs_quick", "fio_jobs_all",
+     "flight"), ("fio",))
 
 
 def run_case(name):

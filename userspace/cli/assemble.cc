@@ -143,7 +143,8 @@ void add_devices(report::Report& report, const std::vector<kernel::Device>& devi
                               .options = device.options,
                               .write_cache = device.write_cache,
                               .journal_dev = device.journal,
-                              .has_journal = device.has_journal});
+                              .has_journal = device.has_journal,
+                              .bios_refused = 0});
     if (device.fs == "ext4" && !device.has_journal) {
       report.notes.push_back(fmt::format(
           "{} (ext4 on {}) has no journal: there are no commits to wait for, the rest is explained",
@@ -167,6 +168,10 @@ void add_histograms(report::Report& report, const std::vector<capture::Histogram
                             .latency = model::dist_of(histogram.hist),
                             .stalled = histogram.hist.over,
                             .stalled_ns = histogram.hist.over_ns});
+    } else if (histogram.kind == wire::HIST_REFUSED) {
+      auto device = std::find_if(report.devices.begin(), report.devices.end(),
+                                 [&](const auto& one) { return one.dev == histogram.disk; });
+      if (device != report.devices.end()) device->bios_refused = histogram.hist.count;
     } else {
       add_async_histogram(report, histogram);
     }

@@ -222,6 +222,7 @@ class Tracing::Impl {
         [&](const blame::Stall& stall) { culprits.add(stall); });
     for (blame::Stall& stall : stalls) find_home(stall);
     report::Report report;
+    add_devices(report, options_.devices);
     add_histograms(report, growth_of(from.histograms, to.histograms), trace, options_.threshold_ns);
     blame::Summary summary = blame::summarize(trace, stalls);
     kernel::Capabilities host = kernel::detect_capabilities();
@@ -236,7 +237,6 @@ class Tracing::Impl {
     report.threshold_ns = options_.threshold_ns;
     report.stalls = std::move(stalls);
     add_hooks(report, capture_.hooks());
-    add_devices(report, options_.devices);
     add_slow_asyncs(report, summary);
     add_culprits(report, std::move(culprits).take());
     add_summary(report, summary, options_.devices, is_on("ext4_sync_file_exit"));

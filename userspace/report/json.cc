@@ -492,6 +492,7 @@ Json device_json(const DeviceInfo& device) {
   object["has_journal"] = device.has_journal;
   if (device.journal_dev) object["journal_dev"] = kernel::kdev_text(*device.journal_dev);
   put_text(object, "write_cache", device.write_cache);
+  if (device.bios_refused != 0) object["bios_refused"] = device.bios_refused;
   return object;
 }
 

@@ -237,6 +237,7 @@ class Reader {
       device.journal_dev = journal->kdev();
     }
     if (std::optional<JsonNode> has = node.find("has_journal")) device.has_journal = has->flag();
+    device.bios_refused = number_or_0(node, "bios_refused");
     return device;
   }
 

@@ -29,6 +29,7 @@ struct DeviceInfo {
   std::string name, fs, mountpoint, options, write_cache;
   std::optional<uint32_t> journal_dev;
   bool has_journal = false;
+  uint64_t bios_refused = 0;  // sent with RWF_NOWAIT when no request was free
 };
 
 struct OpStats {

@@ -123,6 +123,13 @@ void print_devices(Page& page, const Names& names, const Report& report) {
   if (table.empty()) return;
   page.title("Devices");
   table.print(page);
+  for (const DeviceInfo& device : report.devices) {
+    if (device.bios_refused == 0) continue;
+    page.line(
+        fmt::format("  {}: {} writes or reads with RWF_NOWAIT were refused in its queue: no "
+                    "request was free",
+                    names.clean(device.name), device.bios_refused));
+  }
 }
 
 void print_tracer(Page& page, const Names& names, const Report& report) {
