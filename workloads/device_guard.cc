@@ -182,6 +182,10 @@ File claim_device(const std::string& path, bool destroy_data) {
     }
     throw usage_error("{} cannot be opened for writing: {}", path, std::strerror(errno));
   }
+  int read_only = 0;
+  if (ioctl(device.get(), BLKROGET, &read_only) == 0 && read_only != 0) {
+    throw usage_error("{} is read-only: name another, or see `blockdev --setrw {}`", path, path);
+  }
   if (std::string type = membership(device); !type.empty()) {
     throw usage_error(
         "{} is part of an array or volume group ({}), though it is not active: name another, or "

@@ -55,8 +55,19 @@ uint64_t available_bytes(const std::string& directory) {
 }
 
 Error no_space(const std::string& directory, uint64_t needed, uint64_t available) {
-  return failed_error("not enough space in {}: {} needed, {} available; lower --size or --jobs",
-                      directory, format_size(needed), format_size(available));
+  return failed_error(
+      "not enough space in {}: {} needed, {} available; make room, or choose a smaller --size",
+      directory, format_size(needed), format_size(available));
+}
+
+Error in_use(const std::string& path) {
+  return usage_error("{} is in use by another load: wait for its end or name another directory",
+                     path);
+}
+
+bool is_locked(const std::string& path) {
+  File file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  return file.get() >= 0 && flock(file.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 // True if the file is there and can be used as it is; then with its size.
@@ -76,6 +87,7 @@ bool check_existing(const FileSpec& spec, uint64_t& bytes) {
                       spec.path);
   }
   if (bytes < spec.bytes && !spec.append) {
+    if (is_locked(spec.path)) throw in_use(spec.path);  // it is being laid out
     throw usage_error("{} exists with {}, but {} are needed: remove it or name another directory",
                       spec.path, format_size(bytes), format_size(spec.bytes));
   }
@@ -188,7 +200,7 @@ void check_directory(const std::string& directory) {
   struct stat status {};
   if (stat(directory.c_str(), &status) != 0) {
     if (errno == ENOENT) {
-      throw usage_error("no directory {}: create it, or name another with --dir", directory);
+      throw usage_error("no directory {}: create it, or name another", directory);
     }
     if (errno == ENOTDIR) {
       throw usage_error("{} is not a directory: name one with --dir", directory);
@@ -296,8 +308,7 @@ void FileSet::lock(const std::string& path) {
   File file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
   if (file.get() < 0) throw file_error(path, "open", errno);
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-    throw usage_error("{} is in use by another load: wait for its end or name another directory",
-                      path);
+    throw in_use(path);
   }
   locks_.push_back(std::move(file));
 }

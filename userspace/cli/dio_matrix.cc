@@ -119,6 +119,9 @@ json verdict_of(const std::string& about, const std::vector<double>& run,
 DioMatrix::DioMatrix(const DioMatrixSpec& spec, StopSignals& signals)
     : spec_(spec), signals_(signals) {
   for (const DioMatrixSpec::Target& target : spec.targets) add_target(target);
+  if (!spec.remounts.empty() && knobs_.empty()) {
+    throw usage_error("--remount: no --target is a file on ext4, which alone is mounted anew");
+  }
 }
 
 DioMatrix::~DioMatrix() = default;

@@ -63,6 +63,12 @@ DioMatrixSpec::Remount named_remount(const std::string& word) {
   return {word, trial.name, trial.values.front()};
 }
 
+// A row or column that is named twice is one.
+template <typename Value>
+void add_once(std::vector<Value>& values, Value value) {
+  if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+}
+
 DioMatrixSpec spec_of(const DioMatrixWords& words) {
   DioMatrixSpec spec;
   std::set<std::string> names;
@@ -79,21 +85,23 @@ DioMatrixSpec spec_of(const DioMatrixWords& words) {
     if (bytes == 0 || bytes % 512 != 0 || bytes > (uint64_t{1} << 30U)) {
       throw usage_error("--bs {}: direct I/O needs a multiple of 512, up to 1 GiB", word);
     }
-    spec.block_bytes.push_back(bytes);
+    add_once(spec.block_bytes, bytes);
   }
   for (unsigned threads : words.threads) {
     constexpr unsigned kMost = 1000;
     if (threads == 0 || threads > kMost) {
       throw usage_error("--threads {}: choose 1 to {}", threads, kMost);
     }
-    spec.threads.push_back(threads);
+    add_once(spec.threads, threads);
     for (uint64_t bytes : spec.block_bytes) {
       if (spec.size_bytes / bytes >= threads) continue;
       throw usage_error("--size {} has no block of {} for each of {} threads", words.size,
                         format_size(bytes), threads);
     }
   }
-  for (const std::string& word : words.tests) spec.tests.push_back(*workloads::dio_test_of(word));
+  for (const std::string& word : words.tests) {
+    add_once(spec.tests, *workloads::dio_test_of(word));
+  }
   spec.writers = *workloads::dio_writers_of(words.writers);
   spec.layout = *workloads::dio_layout_of(words.layout);
   spec.cell_ns = parse_duration_ns(words.seconds, "--seconds");

@@ -47,6 +47,9 @@ workloads::Scenario scenario_of(const OsyncWords& words) {
   spec.destroy_data = words.destroy_data;
   const std::string usual_size = words.dir.empty() ? "0" : "64m";
   spec.size_bytes = parse_size(words.size.empty() ? usual_size : words.size, "--size");
+  if (words.dir.empty() && words.layout != "written") {
+    throw usage_error("--layout {}: that is for a file (--dir), a device has none", words.layout);
+  }
   spec.fallocated = words.layout == "fallocated";
   spec.threads = words.threads;
   spec.block_bytes = parse_size(words.bs, "--bs");
