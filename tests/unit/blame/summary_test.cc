@@ -156,6 +156,23 @@ TEST(Summary, SplitsAsynchronousRequests) {
   EXPECT_EQ(summary.asyncs[1].ns, 10 * kMs);
 }
 
+TEST(Summary, FollowsARawDevicesWriteIntoTheFlushBehindItsData) {
+  Events events;
+  events.async(kFio, ms(10), ms(10), ms(10), ms(50), ms(50));
+  events.call(kFio, wire::CALL_IO_SUBMIT, ms(10), ms(11));
+  // One that does not hold up data: the write is done at 12 ms, its flush has to wait for it.
+  auto& ahead = events.flush(ms(5), ms(5), ms(30));
+  ahead.overtaken_ns = ms(12);
+  ahead.overtaken = 1;
+  Events::member(ahead, kOther, ms(5));
+  auto& own = events.flush(ms(12), ms(30), ms(50));
+  Events::member(own, kFio, ms(12), 0, true);
+  model::Trace trace = events.trace(ms(0), ms(100));
+  Summary summary = summarize(trace, explain_all(trace));
+  ASSERT_EQ(summary.asyncs.size(), 1U);
+  EXPECT_EQ(roots_of(summary.asyncs[0].roots), (Lines{"device.flush loop0 40000000 measured"}));
+}
+
 TEST(Summary, CountsStallsThatFoldedShortSleeps) {
   Events events;
   events.call(kFio, wire::CALL_WRITE, ms(0), ms(100)).short_blocked_ns = 20 * kMs;
