@@ -39,8 +39,9 @@ std::vector<DiskUse> disks_of(const std::vector<std::string>& paths) {
     struct stat status {};
     if (stat(path.c_str(), &status) != 0) continue;
     std::error_code missing;
+    const dev_t dev = S_ISBLK(status.st_mode) ? status.st_rdev : status.st_dev;
     std::filesystem::path folder = std::filesystem::canonical(
-        fmt::format("/sys/dev/block/{}:{}", major(status.st_dev), minor(status.st_dev)), missing);
+        fmt::format("/sys/dev/block/{}:{}", major(dev), minor(dev)), missing);
     if (missing) continue;
     // A partition lies in its disk's folder.
     if (std::filesystem::exists(folder / "partition", missing)) folder = folder.parent_path();

@@ -14,6 +14,7 @@
 
 #include "userspace/base/error.h"
 #include "workloads/fio_keys.h"
+#include "workloads/job_devices.h"
 
 namespace stalltrace::workloads {
 namespace {
@@ -95,6 +96,12 @@ void settle_names(FioDraft& draft, const std::string& where) {
   }
   // As fio joins them; a name that leads out of the directory would not be this load's.
   while (job.directory != "." && job.filename.starts_with('/')) job.filename.erase(0, 1);
+  // A device by one of its names (/dev/disk/by-id): links of other kinds are not followed.
+  const std::filesystem::path path = path_in(job.directory, job.filename);
+  if (!is_block_device(path)) return;
+  const std::filesystem::path node = std::filesystem::canonical(path);
+  job.directory = node.parent_path();
+  job.filename = node.filename();
 }
 
 // One size for both directions is said more plainly.
@@ -122,6 +129,18 @@ void settle_depth(JobSpec& job) {
 void settle_sizes(FioDraft& draft, const std::string& where) {
   JobSpec& job = draft.job;
   if (draft.has_size) return;
+  if (job.file_min_bytes == 0 && job.file_names == FileNames::kShared) {
+    std::vector<std::string> paths;
+    for (const JobFile& file : job_files(job, 0)) paths.push_back(file.path);
+    const std::optional<uint64_t> all = size_of_devices(paths);
+    if (all && job.offset_step > 0) {
+      throw usage_error("{}: offset_increment on a device needs size=", where);
+    }
+    if (all && *all > job.offset_bytes) {
+      job.size_bytes = (*all - job.offset_bytes) * paths.size();
+      return;
+    }
+  }
   if (job.file_min_bytes == 0) {
     throw usage_error("{}: has no size; add size= or give --size", where);
   }

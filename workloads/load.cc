@@ -55,7 +55,9 @@ Load::~Load() {
 }
 
 bool Load::prepare(const LayoutHooks& hooks) {
-  files_.check(file_specs(scenario_));
+  std::vector<FileSpec> specs = file_specs(scenario_);
+  devices_.take_from(specs, scenario_.destroy_data);
+  files_.check(specs);
   const OpsLogSpec& log = scenario_.ops_log;
   if (!log.path.empty()) {
     ops_log_ = File(open(log.path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
@@ -203,7 +205,11 @@ void Load::launch() {
 uint64_t Load::start() {
   gate_open_ = true;
   std::vector<std::string> paths;
-  for (const JobSpec& job : scenario_.jobs) paths.push_back(job.directory);
+  for (const JobSpec& job : scenario_.jobs) {
+    for (const JobFile& file : job_files(job, 0)) {
+      paths.push_back(is_block_device(file.path) ? file.path : job.directory);
+    }
+  }
   disks_ = disks_of(paths);
   start_ns_ = monotonic_ns();
   gate_.open(start_ns_);

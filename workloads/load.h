@@ -11,6 +11,7 @@
 #include "workloads/disk_use.h"
 #include "workloads/extra_load.h"
 #include "workloads/fsmark.h"
+#include "workloads/job_devices.h"
 #include "workloads/job_worker.h"
 #include "workloads/layout.h"
 #include "workloads/probe_worker.h"
@@ -85,6 +86,7 @@ class Load {
   StartGate gate_;
   bool gate_open_ = false;
   File done_;
+  JobDevices devices_;
   FileSet files_;
   File ops_log_;
   File probe_file_;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "userspace/base/error.h"
+#include "userspace/base/units.h"
 
 namespace stalltrace::workloads {
 namespace {

@@ -75,6 +75,7 @@ struct Scenario {
   std::optional<DioCellSpec> dio_cell;  // alone
   OpsLogSpec ops_log;
   bool keep_files = false;
+  bool destroy_data = false;  // of the block devices that jobs write to
   bool fio_json = false;   // the result has the jobs' figures in fio's layout, too
   nlohmann::json options;  // as given, for the report
 };

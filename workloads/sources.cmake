@@ -21,6 +21,7 @@ add_library(st_workloads STATIC
   fsmark.cc
   fsmark_results.cc
   job_buffers.cc
+  job_devices.cc
   job_pace.cc
   job_plan.cc
   job_spec.cc

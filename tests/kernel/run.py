@@ -26,6 +26,7 @@ import case_fault_journal  # noqa: E402
 import case_fault_mapped  # noqa: E402
 import case_fault_modes  # noqa: E402
 import case_fio  # noqa: E402
+import case_fio_device  # noqa: E402
 import case_knobs  # noqa: E402
 import case_live  # noqa: E402
 import case_metadata  # noqa: E402
@@ -42,9 +43,10 @@ ROWS = {case.__name__: case for module in (case_fault_journal, case_fault_modes,
                                                case_fault_mapped)
         for case in module.CASES}
 CASES = {case.__name__: case for module in (case_chunk, case_trace, case_errors, case_batch,
-                                            case_fio, case_knobs, case_metadata, case_powercut,
-                                            case_osync, case_assembled, case_dio, case_nowait,
-                                            case_programs, case_stress, case_live, case_whose)
+                                            case_fio, case_fio_device, case_knobs, case_metadata,
+                                            case_powercut, case_osync, case_assembled, case_dio,
+                                            case_nowait, case_programs, case_stress, case_live,
+                                            case_whose)
          for case in module.CASES} | ROWS
 # One row for each kind of chain: scripts/test has no time for all of them.
 SHORT = ("held_handle_read", "shared_buffer", "log_space", "two_faults", "hung", "begun_before",

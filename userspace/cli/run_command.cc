@@ -1,7 +1,9 @@
 // `stalltrace run SCENARIO`: a load of ours, traced, its stalls explained.
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
+#include <set>
 
 #include "userspace/base/error.h"
 #include "userspace/base/units.h"
@@ -12,6 +14,7 @@
 #include "userspace/cli/scenario_options.h"
 #include "userspace/cli/signals.h"
 #include "userspace/cli/tracing.h"
+#include "workloads/job_devices.h"
 #include "workloads/layout.h"
 #include "workloads/process.h"
 
@@ -34,6 +37,26 @@ std::string directory_of(const workloads::Scenario& scenario) {
   if (scenario.fsmark) return scenario.fsmark->directories.front();
   if (scenario.osync) return scenario.osync->directory;
   return scenario.jobs.empty() ? scenario.probe->directory : scenario.jobs.front().directory;
+}
+
+// Below each of the jobs' directories, and the devices that they name themselves.
+std::vector<kernel::Device> devices_of(const workloads::Scenario& scenario) {
+  if (scenario.jobs.empty()) return devices_for_path(directory_of(scenario));
+  std::vector<kernel::Device> devices;
+  std::set<std::string> places;
+  for (const workloads::JobSpec& job : scenario.jobs) {
+    for (const workloads::JobFile& file : workloads::job_files(job, 0)) {
+      const bool device = workloads::is_block_device(file.path);
+      const std::string& place = device ? file.path : job.directory;
+      if (!places.insert(place).second) continue;
+      for (kernel::Device& one : device ? devices_for_name(place) : devices_for_path(place)) {
+        const bool listed = std::any_of(devices.begin(), devices.end(),
+                                        [&](const auto& other) { return other.kdev == one.kdev; });
+        if (!listed) devices.push_back(std::move(one));
+      }
+    }
+  }
+  return devices;
 }
 
 void run_to_the_end(workloads::WorkloadProcess& load, const workloads::Scenario& scenario,
@@ -103,7 +126,7 @@ int run_scenario(const workloads::Scenario& scenario, const OutputWords& output,
   workloads::WorkloadProcess load(scenario);
   std::unique_ptr<Tracing> tracing;
   if (!no_trace) {
-    options.devices = hooks.devices ? hooks.devices() : devices_for_path(directory_of(scenario));
+    options.devices = hooks.devices ? hooks.devices() : devices_of(scenario);
     tracing = std::make_unique<Tracing>(options);
   }
   prepare(load, signals);
@@ -185,6 +208,7 @@ void add_run_command(CLI::App& app, int& status) {
       "  stalltrace run job chunk-server.fio --dir /mnt/test --runtime 20s\n"
       "  stalltrace run job oltp.fio --dir /mnt/test --json report.json --fio-json fio.json\n"
       "  stalltrace run job oltp.fio --dir /mnt/test --no-trace   # as fio would run it\n"
+      "  stalltrace run job raw.fio --destroy-data   # filename=/dev/sdx, and it writes\n"
       "\n"
       "What a file may say is in docs/fio-jobs.md. A key that is not known, or that would be done\n"
       "otherwise than fio does it, is an error that names it and its line.");

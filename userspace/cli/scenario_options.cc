@@ -6,6 +6,7 @@
 #include "userspace/base/units.h"
 #include "userspace/cli/durations.h"
 #include "workloads/fio_job.h"
+#include "workloads/job_devices.h"
 
 namespace stalltrace::cli {
 namespace {
@@ -175,6 +176,9 @@ void add_job_options(CLI::App& command, JobOptions& options) {
                   "Write the figures to this file as `fio --output-format=json` does, for scripts "
                   "that read fio; with '-', --quiet keeps the report out of it")
       ->type_name("FILE");
+  command.add_flag("--destroy-data", options.destroy_data,
+                   "Block devices that the file names (filename=/dev/...) may be written to; what "
+                   "they hold is lost. One in use is refused all the same");
   add_probe_interval_option(command, options.probe_interval);
   add_load_options(command, options);
 }
@@ -301,7 +305,11 @@ Scenario make_scenario(const JobOptions& options) {
   scenario.fio_json = !options.fio_json.empty();
   scenario.options["jobs"] = nlohmann::json::array();
   for (const JobSpec& job : scenario.jobs) scenario.options["jobs"].push_back(job_json(job));
+  scenario.destroy_data = options.destroy_data;
   set_probe(scenario, scenario.jobs.front().directory, options.probe_interval);
+  if (scenario.probe && workloads::is_block_device(scenario.jobs.front().path(0))) {
+    throw usage_error("--probe-interval: the probe writes a file, which a device does not have");
+  }
   set_load_options(scenario, options);
   return scenario;
 }

@@ -45,6 +45,7 @@ struct JobOptions : LoadOptions {
   std::optional<std::string> runtime;
   std::string probe_interval = "0";
   std::string fio_json;
+  bool destroy_data = false;
 };
 
 struct FsmarkOptions : LoadOptions {
