@@ -34,9 +34,9 @@ std::string_view op_kind_name(OpKind kind) {
   return kNames[static_cast<size_t>(kind)];
 }
 
-OpRecorder::OpRecorder(bool log, uint64_t floor_ns)
+OpRecorder::OpRecorder(bool log, uint64_t floor_ns, size_t room)
     : histograms_(kOpKinds), floor_ns_(floor_ns), log_(log) {
-  if (log) records_.resize(kLogCapacity);
+  if (log) records_.resize(room);
 }
 
 void OpRecorder::add(const OpRecord& record) {

@@ -67,9 +67,9 @@ class OpRecorder {
  public:
   static constexpr size_t kLogCapacity = size_t{1} << 17;
 
-  // With `log`, operations of at least `floor_ns` are kept (the probe's always); room for
-  // kLogCapacity of them is made, and touched, now. What exceeds it is counted in dropped().
-  OpRecorder(bool log, uint64_t floor_ns);
+  // With `log`, operations of at least `floor_ns` are kept (the probe's always); room for so many
+  // of them is made, and touched, now. What exceeds it is counted in dropped().
+  OpRecorder(bool log, uint64_t floor_ns, size_t room = kLogCapacity);
 
   void set_tid(pid_t tid) { tid_ = tid; }
   [[nodiscard]] pid_t tid() const { return tid_; }

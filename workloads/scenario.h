@@ -9,6 +9,7 @@
 
 #include "workloads/dio_spec.h"
 #include "workloads/job_spec.h"
+#include "workloads/ops_log.h"
 #include "workloads/osync_spec.h"
 
 namespace stalltrace::workloads {
@@ -63,6 +64,7 @@ struct FsmarkSpec {
 struct OpsLogSpec {
   std::string path;  // empty: no log
   uint64_t floor_ns = 1'000'000;
+  size_t room = OpRecorder::kLogCapacity;  // operations of each thread
 };
 
 struct Scenario {
@@ -76,8 +78,8 @@ struct Scenario {
   OpsLogSpec ops_log;
   bool keep_files = false;
   bool destroy_data = false;  // of the block devices that jobs write to
-  bool fio_json = false;   // the result has the jobs' figures in fio's layout, too
-  nlohmann::json options;  // as given, for the report
+  bool fio_json = false;      // the result has the jobs' figures in fio's layout, too
+  nlohmann::json options;     // as given, for the report
 };
 
 // Throws a usage Error for what cannot be run; `where` begins its text.

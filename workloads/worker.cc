@@ -38,7 +38,7 @@ uint64_t StartGate::wait() {
 }
 
 Worker::Worker(std::string name, unsigned index, const OpsLogSpec& log)
-    : name_(std::move(name)), index_(index), recorder_(!log.path.empty(), log.floor_ns) {}
+    : name_(std::move(name)), index_(index), recorder_(!log.path.empty(), log.floor_ns, log.room) {}
 
 Worker::~Worker() {
   join();

@@ -90,7 +90,8 @@ def chunk_random():
                 others = [watch.worker(resyncer, paths[0], 0.05),
                           watch.worker(appender, f"{disk.mountpoint}/a", 0.1, 65536),
                           watch.worker(overwriter, paths[1], 0.02)]
-                load = chunk_server(folder, disk, watch, seconds, size="32m", jobs=4)
+                load = chunk_server(folder, disk, watch, seconds, "--ops-log-room",
+                                    max(131072, 2000 * seconds), size="32m", jobs=4)
                 wait_until(lambda: laid_out(disk.mountpoint, 4, 32 << 20), 60, "no chunk files")
                 disk.plan(list(random_faults(rng, seconds)))
                 watch.release(seconds - 1)

@@ -38,7 +38,8 @@ void add_probe_interval_option(CLI::App& command, std::string& interval) {
 
 void set_load_options(Scenario& scenario, const LoadOptions& options) {
   scenario.ops_log = {.path = options.ops_log,
-                      .floor_ns = parse_time_ns(options.ops_log_floor, "--ops-log-floor")};
+                      .floor_ns = parse_time_ns(options.ops_log_floor, "--ops-log-floor"),
+                      .room = options.ops_log_room};
   scenario.keep_files = options.keep_files;
 }
 
@@ -100,6 +101,12 @@ void add_load_options(CLI::App& command, LoadOptions& options) {
       .add_option("--ops-log-floor", options.ops_log_floor,
                   "Leave operations shorter than this out of the log (they are counted)")
       ->type_name("TIME")
+      ->capture_default_str();
+  command
+      .add_option("--ops-log-room", options.ops_log_room,
+                  "Room in the log for so many operations of each thread, 48 bytes each")
+      ->check(CLI::Range(size_t{1}, size_t{1} << 28))
+      ->type_name("N")
       ->capture_default_str();
   command.add_flag("--keep-files", options.keep_files, "Do not remove the load's files afterwards");
 }

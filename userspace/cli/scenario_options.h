@@ -14,6 +14,7 @@ namespace stalltrace::cli {
 struct LoadOptions {
   std::string ops_log;
   std::string ops_log_floor = "1ms";
+  size_t ops_log_room = workloads::OpRecorder::kLogCapacity;
   bool keep_files = false;
 };
 
