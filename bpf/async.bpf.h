@@ -6,6 +6,7 @@
 #define STALLTRACE_ASYNC_BPF_H
 
 #include "bpf/calls.bpf.h"
+#include "bpf/interrupts.bpf.h"
 #include "bpf/state.bpf.h"
 #include "bpf/table.bpf.h"
 
@@ -169,6 +170,8 @@ static __always_inline void finish_async(u64 key, struct wire_async_entry *entry
 		event.sector = entry->sector;
 		event.bytes = result > 0 ? (u32)result : 0;
 		event.result = result;
+		if (waker_context() == WAKER_TASK)
+			name_current(&event.completer);
 		emit(&event, sizeof(event), LOSS_RING_OTHER);
 	}
 	asyncs_remove(key);

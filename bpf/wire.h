@@ -401,6 +401,7 @@ struct wire_async {
 	u64 sector;        /* of the first bio */
 	u32 bytes;
 	s32 result;
+	struct wire_task completer; /* who ended it, in its own context; tid 0: an interrupt */
 };
 
 /* A file system that somebody froze (FIFREEZE, fsfreeze), until it was thawed. */
@@ -551,7 +552,7 @@ WIRE_ASSERT(sizeof(struct wire_throttle) == 8 + 8 + 16 + 8 + 120, "wire_throttle
 WIRE_ASSERT(sizeof(struct wire_slice) == 8 + 24 + 16 + 8, "wire_slice");
 WIRE_ASSERT(sizeof(struct wire_request_entry) == 24 + 24 + 16 + 8, "wire_request_entry");
 WIRE_ASSERT(sizeof(struct wire_async_entry) == 24 + 72 + 16, "wire_async_entry");
-WIRE_ASSERT(sizeof(struct wire_async) == 8 + 24 + 8 + 88 + 8, "wire_async");
+WIRE_ASSERT(sizeof(struct wire_async) == 8 + 24 + 8 + 88 + 8 + 24, "wire_async");
 
 #ifdef __cplusplus
 }  // namespace stalltrace::wire

@@ -22,6 +22,7 @@ class Leaf:
     tid: int  # task.cpu: who ran
     sure: str
     waiter: int = 0  # task.runnable: who waited for a CPU; the root names what ran there
+    run: tuple = ()  # summed up of short turns ("turns"): where in this stretch they were is not told
 
 
 @dataclass
@@ -58,20 +59,48 @@ def root_of(item):
     return None
 
 
+def runs_of(report, causes):
+    """For each cause the stretch of neighbours that were summed up with it; () for the others."""
+    runs = []
+    for at, cause in enumerate(causes):
+        if not cause.get("turns"):
+            runs.append(())
+        elif at and runs[-1]:
+            runs.append(runs[-1])
+        else:
+            last = cause
+            for other in causes[at:]:
+                if not other.get("turns"):
+                    break
+                last = other
+            runs.append((report.span(cause)[0], report.span(last)[1]))
+    return runs
+
+
+def true_span(leaf, true_at):
+    """What of the leaf is true, `true_at` being all the times near it at which its root is. Of one
+    that was summed up, as much as its stretch has room for."""
+    if not leaf.run:
+        return clip(true_at, leaf.start, leaf.end)
+    room = measure(clip(true_at, *leaf.run))
+    return [(leaf.start, min(leaf.end, leaf.start + room))] if room else []
+
+
 def leaves_of(report, stall):
     """The stall's leaves with their roots; None where the report names roots per stall only."""
     leaves = []
 
-    def walk(item):
+    def walk(item, run=()):
         if item.get("causes"):
-            return all(walk(cause) for cause in item["causes"])
+            return all(walk(cause, found) for cause, found in
+                       zip(item["causes"], runs_of(report, item["causes"])))
         root = root_of(item)
         if root is None:
             return False
         start, end = report.span(item)
         dev = kdev(root["dev"]) if root.get("dev") else None
         leaves.append(Leaf(start, end, root["cause"], dev, root.get("tid", 0),
-                           root.get("sure", "measured"), item.get("tid", 0)))
+                           root.get("sure", "measured"), item.get("tid", 0), run))
         return True
 
     return leaves if all(walk(part) for part in stall.get("parts", [])) and leaves else None
@@ -143,9 +172,9 @@ class Judge:
             return 0
         if leaf.dev not in (None, stall_dev):
             score.innocent[leaf.dev] = score.innocent.get(leaf.dev, 0) + length
-        true_at, claimed = self.right_time(leaf, stall_dev, tid, leaf.start - EDGE,
-                                           leaf.end + EDGE)
-        right = clip(dilate(true_at, EDGE), leaf.start, leaf.end)
+        start, end = leaf.run or (leaf.start, leaf.end)
+        true_at, claimed = self.right_time(leaf, stall_dev, tid, start - EDGE, end + EDGE)
+        right = true_span(leaf, dilate(true_at, EDGE))
         score.right += measure(right)
         score.by_cpu_claim += measure(clip(claimed, leaf.start, leaf.end))
         wrong = length - measure(right)

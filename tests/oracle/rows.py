@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import check_calls
 import check_report
-from attribution import DEVICE_CAUSES, leaves_of, tid_name
+from attribution import DEVICE_CAUSES, leaves_of, tid_name, true_span
 from device import Device, settle_unfinished
 from evidence import class_of
 from intervals import clip, dilate, intersect, measure, subtract, union
@@ -203,7 +203,8 @@ class RowJudge:
 
     def true_roots(self, leaf, stall, classes):
         """Time around the leaf at which its root is true."""
-        start, end = leaf.start - ROOT_EDGE, leaf.end + ROOT_EDGE
+        start, end = leaf.run or (leaf.start, leaf.end)
+        start, end = start - ROOT_EDGE, end + ROOT_EDGE
         rest, true = [(start, end)], []
         blocked = self.blocked(stall["tid"], start, end)
         for expect in self.expect:
@@ -250,7 +251,7 @@ class RowJudge:
                 unexplained.append(span)
             if leaf.sure == "guess":
                 guessed.append(span)
-            true = clip(dilate(self.true_roots(leaf, stall, around), ROOT_EDGE), *span)
+            true = true_span(leaf, dilate(self.true_roots(leaf, stall, around), ROOT_EDGE))
             root_right += true
             self.count_root(leaf, stall, measure(true))
         unexplained = union(unexplained)

@@ -3,6 +3,7 @@
 from made_up import (FLUSH_US, MS, SECOND, START, DISK, Case, flush_part, flush_root,
                      perfect, run, self_part)
 import judge
+from attribution import Leaf, true_span
 from device import Device
 from sources import Request
 
@@ -80,6 +81,32 @@ class Attribution(Case):
         inputs = perfect()
         inputs.trace.wakings = [(when - 700 * MS, tid) for when, tid in inputs.trace.wakings]
         self.assert_fails(run(inputs, ("attribution",)), "attribution", "wrong, allowed")
+
+    def summed_up(self, *shares):
+        """The first stall's flush as leaves that were summed up: (cause, share) each."""
+        inputs = perfect()
+        stall = inputs.report.stalls[0]
+        leaves, at = [], stall["start_us"]
+        for cause, share in shares:
+            us = FLUSH_US * share
+            leaves.append({"kind": "request", "dev": "7:3", "start_us": at, "us": us, "turns": 9,
+                           "sure": "measured", "root": flush_root(us, cause, "7:3", "measured")})
+            at += us
+        stall["parts"][0]["causes"][0]["causes"] = leaves
+        return run(inputs, ("attribution",))
+
+    def test_what_was_summed_up_has_its_length(self):
+        self.assert_ok(self.summed_up(("device.flush", 0.2), ("device.flush", 0.8)))
+        self.assert_fails(self.summed_up(("device.write", 0.2), ("device.flush", 0.8)),
+                          "attribution", "wrong, allowed")
+
+    def test_what_was_summed_up_has_no_place(self):
+        leaf = Leaf(0, 10, "device.flush", DISK, 0, "measured", run=(0, 100))
+        self.assertEqual(true_span(leaf, [(50, 58)]), [(0, 8)])
+        self.assertEqual(true_span(leaf, [(50, 90)]), [(0, 10)])
+        self.assertEqual(true_span(leaf, [(200, 300)]), [])
+        leaf.run = ()
+        self.assertEqual(true_span(leaf, [(50, 58)]), [])
 
     def test_edges_of_two_milliseconds_are_forgiven(self):
         inputs = perfect()

@@ -73,7 +73,13 @@ std::vector<Root> Explainer::explain_async(const model::Async& async, Span span)
   for (Cause& cause : causes) {
     tiling.put(span_of(cause), [&](Span) { return cause; });
   }
-  tiling.fill([&](Span gap) { return unexplained(gap, "completion work after the device"); });
+  // What is left to do then (unwritten extents are converted, i_size grows) is a worker's, and a
+  // completion of io_uring waits for the submitter to come round.
+  TaskName completer = task_name(async.completer);
+  tiling.fill([&](Span gap) -> Causes {
+    if (completer.tid == 0) return one(unexplained(gap, "completion work after the device"));
+    return work_of(completer, gap, gap.end_ns, Trail{nullptr, {}, 0, async.dev});
+  });
   collect_roots(std::move(tiling).take(), Sure::kMeasured, roots);
   return merge_roots(std::move(roots));
 }

@@ -81,6 +81,7 @@ Causes sums_of(const Causes& run, const std::function<std::string(const Root&)>&
     sum.sure = root.sure;
     sum.text = text_of_root(root);
     sum.evidence.push_back(fmt::format("{} short turns in one stretch, summed up", run.size()));
+    sum.turns = static_cast<uint32_t>(run.size());
     sum.root = std::move(root);
     start_ns += sum.ns;
     sums.push_back(std::move(sum));

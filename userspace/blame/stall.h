@@ -68,6 +68,9 @@ struct Cause {
       text;  // one phrase a person understands: "commit 8841 was locked, waiting for 1 handle"
   Sure sure = Sure::kMeasured;
   std::vector<std::string> evidence;
+  // Not 0: so many links in one stretch of neighbours, summed up by root. Its length is exact, its
+  // place in the stretch of such links is not.
+  uint32_t turns = 0;
   std::vector<Cause> causes;
   Root root;  // valid when causes is empty; root.ns == ns
 };

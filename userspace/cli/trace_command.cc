@@ -1,6 +1,7 @@
 // `stalltrace trace`: the stalls of any program.
 
 #include <fmt/chrono.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 
@@ -112,6 +113,8 @@ class Recorder {
     OutputWords output = words_.output;
     if (words_.keep > 1) output.json = numbered(output.json, written_);
     write_report(report, output);
+    report = {};
+    malloc_trim(0);  // for days to come it does not need what the report took
     return written_ == words_.keep;
   }
 

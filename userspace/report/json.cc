@@ -256,6 +256,7 @@ class Writer {
     put_text(object, "text", cause.text);
     object["sure"] = blame::name_of(cause.sure);
     if (!cause.evidence.empty()) object["evidence"] = texts(cause.evidence);
+    put_number(object, "turns", cause.turns);
     if (cause.causes.empty()) {
       object["root"] = root_json(cause.root);
     } else {

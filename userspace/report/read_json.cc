@@ -261,6 +261,7 @@ class Reader {
     cause.ns = node.at("us").us_as_ns();
     cause.text = text_or_empty(node, "text");
     cause.sure = sure(node.at("sure"));
+    cause.turns = static_cast<uint32_t>(number_or_0(node, "turns"));
     cause.evidence = texts(node, "evidence");
     read_explanation(node, cause);
     return cause;

@@ -67,6 +67,7 @@ TEST(Shorten, KeepsTheLongestAndSumsUpTheRest) {
   for (size_t i : {0U, 4U}) {
     EXPECT_EQ(causes[i].root.kind, RootKind::kDeviceWrite);
     EXPECT_EQ(causes[i].kind, CauseKind::kRequest);
+    EXPECT_EQ(causes[i].turns, i == 0 ? 40U : 59U);
     EXPECT_TRUE(has_evidence(causes[i], "short turns in one stretch, summed up"));
   }
 }

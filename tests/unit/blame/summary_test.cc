@@ -184,5 +184,25 @@ TEST(Summary, CountsStallsThatFoldedShortSleeps) {
   EXPECT_EQ(summary.odd_events, 1U);
 }
 
+// An extent that a worker converts when the data has come, and what that worker waits for.
+TEST(Summary, WhatEndsAnAsyncRequestIsFollowed) {
+  Events events;
+  events.async(kFio, ms(10), ms(10), ms(10), ms(50), ms(90)).completer = kOther.wire();
+  events.request(1, 800, ms(10), ms(10), ms(50));
+  events.wait(kOther, ms(55), ms(85), ms(86)).stack(COMMIT_STACK).woken_by(kJbd);
+  events.commit(7, kJbd, {0, ms(55), ms(55), ms(55), ms(55), ms(55), ms(84), ms(85)});
+  Events::member(events.flush(ms(55), ms(55), ms(84)), kJbd, ms(55), 7, true);
+  events.wait(kJbd, ms(55), ms(84), ms(84)).stack(JBD_IO_STACK).flags(wire::WAIT_JOURNAL_THREAD);
+  Summary summary = summarize(events.trace(ms(0), ms(100)), {});
+  ASSERT_EQ(summary.asyncs.size(), 1U);
+  uint64_t unexplained_ns = 0, flush_ns = 0;
+  for (const Root& root : summary.asyncs[0].roots) {
+    if (root.kind == RootKind::kUnexplained) unexplained_ns += root.ns;
+    if (root.kind == RootKind::kDeviceFlush) flush_ns += root.ns;
+  }
+  EXPECT_EQ(unexplained_ns, 0U);
+  EXPECT_GE(flush_ns, 29 * kMs);
+}
+
 }  // namespace
 }  // namespace stalltrace::blame
