@@ -66,8 +66,8 @@ TEST(Worker, MayHaveBeenWaitedForByWhoGaveItWork) {
   }
 }
 
-// A softirq ends what a large request had written page by page, for longer than a wake-up takes: the
-// device is done by then.
+// A softirq ends what a large request had written page by page, for longer than a wake-up takes:
+// the device is done by then.
 TEST(Worker, EndsWhatTheDeviceHasCompleted) {
   Events events;
   events.call(kFio, wire::CALL_FSYNC, ms(10), ms(60));
