@@ -19,9 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_below(const std::string& path, const std::string& folder) {
-  return folder == "/" || path == folder || path.starts_with(folder + "/");
-}
+using kernel::is_below;
 
 // As a folder of any hierarchy, or as /proc/PID/cgroup has it.
 std::string cgroup_named(const std::string& text) {

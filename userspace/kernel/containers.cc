@@ -84,11 +84,6 @@ uint32_t parent_of(const std::string& pid) {
   return parent;
 }
 
-bool is_below(const std::string& path, const std::string& folder) {
-  if (folder == "/") return true;
-  return path == folder || path.starts_with(folder + "/");
-}
-
 }  // namespace
 
 Containers::Containers()
@@ -116,6 +111,10 @@ std::string Containers::path_inside(uint32_t mnt_ns, uint32_t st_dev,
   std::lock_guard lock(mutex_);
   auto found = mounts_.find(mnt_ns);
   return found != mounts_.end() ? mounted_path(found->second, st_dev, path_in_fs) : std::string();
+}
+
+bool is_below(const std::string& path, const std::string& folder) {
+  return folder == "/" || path == folder || path.starts_with(folder + "/");
 }
 
 std::string mounted_path(const std::vector<Mount>& mounts, uint32_t st_dev,

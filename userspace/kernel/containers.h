@@ -41,6 +41,9 @@ uint32_t process_of(uint32_t tid);
 // This process's and all that descend from it just now, by their parents in /proc.
 std::vector<uint32_t> descendants_of(uint32_t pid);
 
+// By their text alone: `path` is `folder`, or in it at any depth.
+bool is_below(const std::string& path, const std::string& folder);
+
 // Where a path inside of a file system is mounted: of several mounts the one that shows it by the
 // shortest path. "" if none does.
 std::string mounted_path(const std::vector<Mount>& mounts, uint32_t st_dev,

@@ -94,7 +94,6 @@ void EventLog::add(std::span<const std::byte> event, uint64_t now_ns) {
   if (chunks_.empty() || chunks_.back()->bytes.size() + event.size() > kChunkBytes) {
     chunks_.push_back(std::make_shared<Chunk>());
     chunks_.back()->bytes.reserve(kChunkBytes);
-    chunks_.back()->first_ns = now_ns;
     drop_old(now_ns);
   }
   Chunk& last = *chunks_.back();

@@ -37,7 +37,7 @@ class EventLog {
  private:
   struct Chunk {
     std::vector<std::byte> bytes;
-    uint64_t first_ns = 0, last_ns = 0;
+    uint64_t last_ns = 0;  // when the last of them came
   };
   void drop_old(uint64_t now_ns);
 
